@@ -272,6 +272,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     level: Level | None
     environment: dict[str, Any]
     settings: dict[str, Any]
+    setting_origins: dict[str, str] = msgspec.field(default_factory=dict)
+    """Where each setting came from: default, a file, a variable or the command line."""
     workload: WorkloadRecord | None
     metrics: Metrics
     checks: tuple[CheckRecord, ...]
