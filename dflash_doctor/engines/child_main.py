@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         while host.serve_one():
             pass
     except EOFError:
-        host.close()
+        _end_group()
     return 0
 
 
@@ -126,9 +126,14 @@ def _die_with_the_doctor() -> None:
     def watch() -> None:
         while os.getppid() == doctor:
             time.sleep(_PARENT_CHECK_PERIOD_S)
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+        _end_group()
 
     threading.Thread(target=watch, daemon=True, name="doctor-watch").start()
+
+
+def _end_group() -> None:
+    """Kill this process and all that the engine started; the doctor made it lead a group of its own."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
