@@ -21,9 +21,7 @@ class HfText:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
 
-    def render(
-        self, conversations: Sequence[Conversation], *, thinking: str
-    ) -> tuple[tuple[int, ...], ...]:
+    def render(self, conversations: Sequence[Conversation], *, thinking: str) -> tuple[tuple[int, ...], ...]:
         """Token ids of each conversation.
 
         Messages go through the chat template with the generation prompt; raw text is tokenised as it
@@ -41,9 +39,7 @@ class HfText:
 
     def token_texts(self, token_ids: Sequence[int]) -> dict[int, str]:
         """Text of each token by itself; a token that is part of a character shows as U+FFFD."""
-        return {
-            token: self._tokenizer.decode([token], skip_special_tokens=False) for token in token_ids
-        }
+        return {token: self._tokenizer.decode([token], skip_special_tokens=False) for token in token_ids}
 
     def special_token_ids(self) -> dict[str, int]:
         """Ids of added tokens by their text."""
