@@ -167,7 +167,8 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from dflash_doctor.engines.base import EngineOptions
 from dflash_doctor.engines.child import HostedEngine
-engine = HostedEngine.start("m", {BUILDER!r}, EngineOptions(target="leaves-a-process", draft={str(pid_file)!r}))
+options = EngineOptions(target="leaves-a-process", draft={str(pid_file)!r})
+engine = HostedEngine.start("m", {BUILDER!r}, options)
 print(engine.describe().live["pid"], flush=True)
 time.sleep(600)
 """

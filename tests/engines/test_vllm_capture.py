@@ -34,7 +34,7 @@ class Batch:
         ]
         self.first_row = [sum(num_drafted[:i]) + i for i in range(len(num_drafted))]
         self.emitted = [
-            drafts[:accepted] + [int(self.logits[row + accepted].argmax())]
+            [*drafts[:accepted], int(self.logits[row + accepted].argmax())]
             for drafts, accepted, row in zip(self.drafts, num_accepted, self.first_row, strict=True)
         ]
         self.positions = [100 + 10 * index for index in range(len(num_drafted))]
