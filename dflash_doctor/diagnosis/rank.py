@@ -1,0 +1,108 @@
+"""From findings to ranked causes.
+
+A check names the causes that its finding speaks for, likeliest first. How much a finding can carry depends
+on what it saw: some observations *are* the cause (K beyond the block), others only look like several.
+Nothing is named from a label alone, and nothing is named on a run in which every check passed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from dflash_doctor.checks.base import Case
+from dflash_doctor.diagnosis.catalog import causes
+from dflash_doctor.records import Cause, CheckRecord, Finding
+
+_DIRECT = {
+    ("DF101", "num-speculative-tokens-exceeds-block"),
+    ("DF301", "lossy-acceptance-configured"),
+    ("DF301", "verification-not-enforced"),
+    ("DF401", "speculation-inactive"),
+    ("DF801", "counters-inconsistent"),
+    ("DF802", "degenerate-output"),
+}
+"""The finding observes the cause itself."""
+
+_DIRECT_CONFIDENCE = 0.9
+_SUSPECT_CONFIDENCE = 0.4
+_LATER_SUSPECT_FACTOR = 0.6
+"""Each further suspect of one finding is this much less likely than the one before it."""
+
+REFERENCES = {
+    "num-speculative-tokens-exceeds-block": ("vllm-project/vllm#41834", "vllm-project/speculators#456"),
+    "lossy-acceptance-configured": ("sgl-project/sglang#31603",),
+    "verification-not-enforced": ("ggml-org/llama.cpp#27975", "vllm-project/vllm#39273"),
+    "speculation-inactive": ("warpfront/hipfire#686", "jundot/omlx#2153"),
+    "counters-inconsistent": ("vllm-project/speculators#1095", "vllm-project/vllm#56101"),
+    "degenerate-output": ("SharpAI/SwiftLM#88", "lightseekorg/tokenspeed#1305"),
+    "draft-dtype-overflow": ("vllm-project/vllm#55250", "vllm-project/vllm#55294"),
+    "block-layout-anchor": ("vllm-project/vllm#49614", "sgl-project/sglang-jax#1619"),
+    "draft-max-length": ("vllm-project/vllm#58080",),
+    "target-head-not-shared": ("vllm-project/vllm#46435",),
+    "mask-token-wrong": ("sgl-project/SpecForge#604", "lightseekorg/TorchSpec#133"),
+    "rotary-partial-factor": ("vllm-project/speculators#613", "deepseek-ai/DeepSpec#71"),
+    "rotary-layout": ("vllm-project/vllm#53063", "vllm-project/vllm#54373"),
+    "rotary-theta": ("sgl-project/SpecForge#265", "NVIDIA-NeMo/Automodel#2920"),
+    "draft-weights-not-loaded": ("sgl-project/sglang#35797", "vllm-project/vllm#37667"),
+    "wrong-drafter-for-target": ("vllm-project/vllm#48113",),
+    "thinking-mode-mismatch": ("z-lab/dflash#133", "z-lab/dflash#60"),
+}
+"""Public threads in which the cause was found, as owner/repository#number."""
+
+
+def diagnose(checks: Sequence[CheckRecord], case: Case) -> tuple[Cause, ...]:
+    """Causes that failed checks speak for, best first; empty when none failed.
+
+    Args:
+        checks: what every check said.
+        case: what they looked at; what it holds against a cause is listed with it.
+    """
+    found: dict[str, list[tuple[float, Finding]]] = defaultdict(list)
+    for check in checks:
+        if check.verdict != "failed":
+            continue
+        for finding in check.findings:
+            if finding.severity != "error":
+                continue
+            for rank, name in enumerate(finding.causes):
+                found[name].append((_confidence(finding.code, name, rank), finding))
+    ranked = [_cause(name, reasons, case) for name, reasons in found.items()]
+    return tuple(sorted(ranked, key=lambda cause: -cause.confidence))
+
+
+def _confidence(code: str, name: str, rank: int) -> float:
+    base = _DIRECT_CONFIDENCE if (code, name) in _DIRECT else _SUSPECT_CONFIDENCE
+    return float(base * _LATER_SUSPECT_FACTOR**rank)
+
+
+def _cause(name: str, reasons: list[tuple[float, Finding]], case: Case) -> Cause:
+    entry = causes()[name]
+    confidence, strongest = max(reasons, key=lambda item: item[0])
+    suspected = confidence < _DIRECT_CONFIDENCE * _LATER_SUSPECT_FACTOR
+    return Cause(
+        cause=name,
+        confidence=round(confidence, 2),
+        kind=entry.kind,
+        summary=entry.summary + (" (suspected from the pattern, not proven)" if suspected else ""),
+        evidence=tuple(dict.fromkeys(f"{item.code}: {item.observed}" for _, item in reasons)),
+        against=_against(name, case),
+        remedy=strongest.remedy,
+        codes=tuple(dict.fromkeys(item.code for _, item in reasons)),
+        references=REFERENCES.get(name, ()),
+    )
+
+
+def _against(name: str, case: Case) -> tuple[str, ...]:
+    """Observations that speak against a cause."""
+    facts, metrics = case.evidence.facts, case.metrics
+    against = []
+    if facts is not None:
+        if name == "target-head-not-shared" and facts.lm_head_shared:
+            against.append("the live drafter shares the target's head")
+        if name == "draft-dtype-overflow" and facts.dtype in ("bfloat16", "float32"):
+            against.append(f"the engine runs in {facts.dtype}, whose range is that of float32")
+    segments = metrics.by_segment
+    if name == "thinking-mode-mismatch" and segments and "thinking" not in segments:
+        against.append("no draft was made inside a thinking block")
+    return tuple(against)
