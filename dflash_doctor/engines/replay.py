@@ -1,0 +1,172 @@
+"""Engine `replay`: a recorded run, judged or queried again without the machine that produced it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from dflash_doctor.engines.base import (
+    Capabilities,
+    Continuation,
+    Conversation,
+    Engine,
+    EngineOptions,
+    ProgressCallback,
+    Sampling,
+    TokenizedPrompt,
+)
+from dflash_doctor.errors import EngineError, RecordError
+from dflash_doctor.evidence import EngineFacts, Evidence, Generation
+from dflash_doctor.runs import TRACES_NAME, read_record, read_traces
+
+
+def recorded_evidence(run: Path) -> Evidence:
+    """The evidence of a recorded run.
+
+    Raises:
+        RecordError: there is no record or no trace file.
+    """
+    record, folder = read_record(run)
+    return read_traces(folder / (record.artifacts.traces or TRACES_NAME))
+
+
+def open_engine(options: EngineOptions) -> Engine:
+    """The recorded arm as an engine.
+
+    Raises:
+        RecordError: no run was named, or it has no such arm.
+    """
+    if options.replay is None:
+        raise RecordError("no recorded run was named", seen="replay", remedy="give --replay RUN")
+    return ReplayEngine(recorded_evidence(Path(options.replay)), options)
+
+
+class ReplayEngine:
+    """Answers from evidence; asked for anything that was not recorded, it says so."""
+
+    name = "replay"
+
+    def __init__(self, evidence: Evidence, options: EngineOptions) -> None:
+        self._evidence = evidence
+        self._arm = options.arm
+        self._closed = False
+        if self._pass(capture=True) is None:
+            raise RecordError(
+                f"the recorded run has no {options.arm} arm",
+                seen=str(options.replay),
+                remedy="record it again to the end",
+            )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What was recorded can be asked again; the scores are those of the recorded divergences."""
+        level = self._evidence.level or "request"
+        return Capabilities(
+            level=level if self._arm == "speculative" else "request",
+            arms=(self._arm,),
+            can_score=False,
+            can_sample=False,
+            can_render=False,
+        )
+
+    def describe(self) -> EngineFacts:
+        """The recorded engine's facts under this engine's name."""
+        self._require_open()
+        facts = self._evidence.facts
+        return facts if facts is not None else EngineFacts(name=self.name)
+
+    def recorded_prompts(self) -> tuple[TokenizedPrompt, ...]:
+        """The recorded requests as token ids."""
+        generation = self._pass(capture=True)
+        assert generation is not None, "checked when opened"
+        return tuple(
+            TokenizedPrompt(prompt_id=trace.prompt_id, category=trace.category, token_ids=trace.prompt_ids)
+            for trace in generation.requests
+        )
+
+    def render(self, conversations: Sequence[Conversation], *, thinking: str) -> tuple[tuple[int, ...], ...]:
+        """A record holds no tokenizer."""
+        self._cannot("render a conversation")
+
+    def token_texts(self, token_ids: Sequence[int]) -> dict[int, str]:
+        """Texts of the recorded tokens; unknown ids are left out."""
+        self._require_open()
+        texts = self._evidence.token_texts
+        return {token: texts[token] for token in token_ids if token in texts}
+
+    def special_token_ids(self) -> dict[str, int]:
+        """The thinking markers, where the record has them."""
+        self._require_open()
+        thinking = self._evidence.thinking
+        if thinking is None:
+            return {}
+        return {"<think>": thinking.start_id, "</think>": thinking.end_id}
+
+    def chat_template(self) -> str | None:
+        """A record holds only its hash."""
+        self._require_open()
+        return None
+
+    def generate(
+        self,
+        prompts: Sequence[TokenizedPrompt],
+        sampling: Sampling,
+        *,
+        capture: bool,
+        logprobs: bool = False,
+        max_concurrency: int | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> Generation:
+        """The recorded answers to these prompts, in their order.
+
+        Raises:
+            EngineError: a prompt was not recorded, or with other token ids.
+        """
+        self._require_open()
+        generation = self._pass(capture=capture)
+        if generation is None:
+            self._cannot("decode without capture: no timing pass was recorded")
+        by_id = {trace.prompt_id: trace for trace in generation.requests}
+        found = []
+        for prompt in prompts:
+            trace = by_id.get(prompt.prompt_id)
+            if trace is None or trace.prompt_ids != prompt.token_ids:
+                self._cannot(f"decode {prompt.prompt_id}: it was not recorded with these tokens")
+            found.append(trace)
+        if on_progress is not None:
+            on_progress(len(found), len(prompts))
+        return Generation(
+            arm=generation.arm,
+            requests=tuple(found),
+            captured=generation.captured,
+            capture=generation.capture,
+            duration_s=generation.duration_s if len(found) == len(generation.requests) else None,
+            max_concurrency=generation.max_concurrency,
+        )
+
+    def score(self, continuations: Sequence[Continuation]) -> tuple[tuple[float, ...], ...]:
+        """A record holds no model."""
+        self._cannot("score a continuation")
+
+    def close(self) -> None:
+        """Nothing runs; later calls are refused as with any engine."""
+        self._closed = True
+
+    def __enter__(self) -> ReplayEngine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _pass(self, *, capture: bool) -> Generation | None:
+        if self._arm == "target-only":
+            return self._evidence.target_only
+        return self._evidence.speculative if capture else self._evidence.speculative_timing
+
+    def _require_open(self) -> None:
+        if self._closed:
+            self._cannot("answer after it was closed")
+
+    def _cannot(self, what: str) -> NoReturn:
+        raise EngineError(f"a recorded run cannot {what}", seen="engine replay", remedy="use a live engine")

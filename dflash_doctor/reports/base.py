@@ -1,0 +1,19 @@
+"""What a report format is: a module with `render(record, evidence) -> bytes`.
+
+Reports read the run record and, where they show single requests, the evidence of its trace file.
+Everything in both is untrusted text.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dflash_doctor.evidence import Evidence
+from dflash_doctor.records import RunRecord
+
+
+class Renderer(Protocol):
+    """The one function of a report module."""
+
+    def __call__(self, record: RunRecord, evidence: Evidence | None) -> bytes:
+        """The whole document, encoded."""
