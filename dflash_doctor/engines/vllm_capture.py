@@ -122,7 +122,7 @@ class DraftCapture:
         *columns, largest_copy = (_to_host(tensor) for tensor in tensors)
         arrived = None
         if logits.device.type == "cuda":
-            arrived = torch.cuda.Event()
+            arrived = torch.Event(logits.device)
             arrived.record()
         now = time.monotonic()
         self._pending.append(_Pending(rows.request_ids, now, tuple(columns), largest_copy, arrived))

@@ -1,0 +1,164 @@
+"""Trains the drafter on what the target itself says, and measures it by walking the target's texts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dflash_doctor.reference.dflash import Drafter, DrafterConfig, draft_block, tap_features
+from dflash_doctor.tinypair.shape import PairShape, Recipe
+from dflash_doctor.tinypair.target import adamw, set_rate
+
+_POSITION_DECAY = 4.0
+"""Loss weight exp(-(k - 1) / 4) at draft position k: an early rejection voids what comes after."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A prompt, the target's greedy answer, and the target's features of both."""
+
+    tokens: Tensor
+    """[L] prompt and answer."""
+    num_prompt: int
+    features: Tensor
+    """[L, taps * hidden]"""
+
+
+def drafter_config(shape: PairShape) -> DrafterConfig:
+    """The drafter's arithmetic for a pair's shape."""
+    return DrafterConfig(
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_layers=shape.num_draft_layers,
+        num_heads=shape.num_attention_heads,
+        num_kv_heads=shape.num_key_value_heads,
+        head_dim=shape.head_dim,
+        rms_norm_eps=1e-6,
+        rope_theta=shape.rope_theta,
+        block_size=shape.block_size,
+        mask_token_id=shape.mask_token_id,
+        target_layer_ids=shape.target_layer_ids,
+    )
+
+
+@torch.inference_mode()
+def with_features(
+    target: Any, token_ids: Sequence[int], num_prompt: int, layers: tuple[int, ...]
+) -> Completed:
+    """A completed prompt with the features of one target pass."""
+    tokens = torch.tensor([list(token_ids)])
+    output = target(input_ids=tokens, output_hidden_states=True, use_cache=False)
+    return Completed(tokens[0], num_prompt, tap_features(output.hidden_states, layers)[0])
+
+
+def train_drafter(
+    drafter: Drafter,
+    embedding: nn.Embedding,
+    head: nn.Linear,
+    examples: Sequence[Completed],
+    recipe: Recipe,
+    *,
+    seed: int,
+    report: Callable[[int, int, float], None],
+) -> None:
+    """Train in place against the frozen target's embedding and head.
+
+    Every step draws sequences and, in each, anchors inside the answer; all their blocks are filled in one
+    pass, each block seeing the context before its anchor and itself.
+    """
+    generator = random.Random(seed)
+    optimizer = adamw(drafter, recipe.draft_peak_lr)
+    weights = torch.exp(-torch.arange(drafter.config.block_size - 1) / _POSITION_DECAY)
+    usable = [item for item in examples if item.tokens.numel() - item.num_prompt >= 3]
+    drafter.train()
+    for step in range(recipe.draft_steps):
+        set_rate(optimizer, recipe.draft_peak_lr, step, recipe.draft_steps)
+        batch = generator.sample(usable, min(recipe.draft_batch, len(usable)))
+        anchors = [_draw_anchors(item, recipe.draft_anchors, generator) for item in batch]
+        loss = _block_loss(drafter, embedding, head, batch, anchors, weights)
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(drafter.parameters(), 1.0)
+        optimizer.step()
+        report(step + 1, recipe.draft_steps, float(loss.detach()))
+    drafter.eval()
+
+
+def _draw_anchors(item: Completed, count: int, generator: random.Random) -> list[int]:
+    """Places of committed tokens: any answer token that has one behind it."""
+    return [generator.randrange(item.num_prompt, item.tokens.numel() - 1) for _ in range(count)]
+
+
+def _block_loss(
+    drafter: Drafter,
+    embedding: nn.Embedding,
+    head: nn.Linear,
+    batch: Sequence[Completed],
+    anchors: Sequence[Sequence[int]],
+    weights: Tensor,
+) -> Tensor:
+    width, num_anchors = drafter.config.block_size, len(anchors[0])
+    longest = max(item.tokens.numel() for item in batch)
+    features = torch.stack(
+        [functional.pad(item.features, (0, 0, 0, longest - item.tokens.numel())) for item in batch]
+    )
+    # Padded far enough that a block at the last anchor stays inside; padding carries no loss.
+    tokens = torch.stack(
+        [functional.pad(item.tokens, (0, longest + width - item.tokens.numel()), value=-1) for item in batch]
+    )
+    starts = torch.tensor([list(row) for row in anchors])
+    places = starts[:, :, None] + torch.arange(width)
+    block_tokens = tokens.gather(1, places.flatten(1)).view(places.shape)
+    slots = torch.full_like(block_tokens, drafter.config.mask_token_id)
+    slots[:, :, 0] = block_tokens[:, :, 0]
+    context_positions = torch.arange(longest)[None].expand(len(batch), -1)
+    hidden = drafter(
+        embedding(slots.flatten(1)),
+        drafter.context_of(features),
+        places.flatten(1),
+        context_positions,
+        block_mask(starts, width, longest),
+    )
+    logits = head(hidden.view(len(batch), num_anchors, width, -1)[:, :, 1:])
+    labels = block_tokens[:, :, 1:]
+    loss = functional.cross_entropy(
+        logits.flatten(0, 2).float(), labels.flatten().clamp(min=0), reduction="none"
+    ).view(labels.shape)
+    counted = (labels >= 0) * weights
+    return (loss * counted).sum() / counted.sum()
+
+
+def block_mask(starts: Tensor, width: int, num_context: int) -> Tensor:
+    """[B, A * width, num_context + A * width]: a block sees the context before its anchor, and itself."""
+    batch, num_anchors = starts.shape
+    block_of = torch.arange(num_anchors).repeat_interleave(width)
+    context = torch.arange(num_context) < starts.repeat_interleave(width, dim=1)[:, :, None]
+    own = (block_of[:, None] == block_of[None, :])[None].expand(batch, -1, -1)
+    return torch.cat((context, own), dim=2)
+
+
+@torch.inference_mode()
+def walk(drafter: Drafter, embedding: nn.Embedding, head: nn.Linear, item: Completed) -> list[int]:
+    """Accepted draft tokens of each verify step along the target's own greedy text.
+
+    Since greedy verification keeps exactly the target's tokens, walking its text gives what an engine
+    would accept, without generating anything.
+    """
+    tokens = item.tokens.tolist()
+    anchor, accepted = item.num_prompt, []
+    while anchor < len(tokens) - 1:
+        drafts = draft_block(drafter, embedding, head, item.features[:anchor], tokens[anchor]).argmax(-1)
+        count = 0
+        for draft, own in zip(drafts.tolist(), tokens[anchor + 1 :], strict=False):
+            if draft != own:
+                break
+            count += 1
+        accepted.append(count)
+        anchor += count + 1
+    return accepted
