@@ -259,11 +259,12 @@ def _ramble(generator: random.Random) -> Dialogue:
     sentences = []
     key = f"{mood}{word}"
     for _ in range(3):
-        noun = _look_up(generator, key + "n", NOUNS)
-        verb = _look_up(generator, noun, VERBS)
-        second = _look_up(generator, verb + word, ADJECTIVES)
-        last = _look_up(generator, second + noun, NOUNS)
-        opening = _look_up(generator, noun + scene, ("The", "A", "One"))
+        # Each word depends on several before it: tables too large to be learnt well in this little training.
+        noun = _look_up(generator, key + word, NOUNS)
+        verb = _look_up(generator, noun + word, VERBS)
+        second = _look_up(generator, verb + noun + mood, ADJECTIVES)
+        last = _look_up(generator, second + noun + scene, NOUNS)
+        opening = _look_up(generator, noun + word + scene, ("The", "A", "One"))
         sentences.append(f"{opening} {word} {noun} {verb} the {second} {last}.")
         word, key = second, last
     return Dialogue("ramble", (question, " ".join(sentences)), f"The mood is {mood}.")
