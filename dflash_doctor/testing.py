@@ -1,0 +1,69 @@
+"""For tests that use the plugin's fixtures: the checks as parameters, and a verdict as pass, fail or skip.
+
+import pytest
+from dflash_doctor.testing import assert_check, parametrize_checks
+
+@parametrize_checks("DF3", "DF4")
+def test_pair(dflash_run, code, record_property):
+    assert_check(dflash_run, code, record_property)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dflash_doctor.checks.catalog import CHECKS
+
+if TYPE_CHECKING:
+    from dflash_doctor.records import Finding
+    from dflash_doctor.session import RunResult
+
+
+def parametrize_checks(*families: str) -> Any:
+    """A decorator that runs a test once for each check of these code families (`DF3`), all without any.
+
+    The test gets the code as `code`; ids read `DF301-greedy-output-differs`.
+    """
+    chosen = [entry for entry in CHECKS if not families or entry.code.startswith(families)]
+    if not chosen:
+        raise ValueError(f"no check has a code that begins with {' or '.join(families)}")
+    return pytest.mark.parametrize(
+        "code", [pytest.param(entry.code, id=f"{entry.code}-{entry.name}") for entry in chosen]
+    )
+
+
+def assert_check(run: RunResult, code: str) -> None:
+    """Pass, fail or skip as the check said.
+
+    A failed check fails with its findings in words, without a traceback. Skipped and inconclusive ones
+    are skipped with the reason, an inconclusive one with that word before it.
+
+    Args:
+        run: the fixture `dflash_run`.
+        code: the check's code.
+    """
+    check = next(item for item in run.record.checks if item.code == code)
+    if check.verdict == "passed":
+        return
+    if check.verdict == "failed":
+        pytest.fail("\n".join(_finding_text(item) for item in check.findings), pytrace=False)
+    if check.verdict == "errored":
+        pytest.fail(f"{check.code} {check.name}: {check.reason}", pytrace=False)
+    if run.record.incomplete is not None:
+        pytest.fail(f"{check.reason}; the run stopped early: {run.record.incomplete}", pytrace=False)
+    before = "inconclusive: " if check.verdict == "inconclusive" else ""
+    pytest.skip(before + check.reason)
+
+
+def _finding_text(finding: Finding) -> str:
+    lines = [f"{finding.code} {finding.severity}: {finding.message}"]
+    for name, text in (
+        ("observed", finding.observed),
+        ("expected", finding.expected),
+        ("do", finding.remedy),
+    ):
+        if text:
+            lines.append(f"  {name + ':':<10}{text}")
+    return "\n".join(lines)
