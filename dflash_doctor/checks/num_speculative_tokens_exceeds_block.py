@@ -9,14 +9,15 @@ tokens K that the engine really uses with that width.
 ## Why it matters
 
 vLLM does not compare the two: it starts, and asks the drafter for positions it never saw in training.
-Those tokens are nearly always refused, while the target still verifies each of them: acceptance length
-stays the same or falls, and every step costs more. SGLang counts the anchor (`num_draft_tokens` is the
+Most of those tokens are refused, while the target still verifies each of them in every step: the
+acceptance length hardly moves or falls, and every step costs more. SGLang counts the anchor (`num_draft_tokens` is the
 block), vLLM does not, so a number copied from one to the other is off by one.
 
 ## Example
 
     DF101 the drafter is asked for more tokens than its block holds
-      observed: K = 12; positions 8 to 12 were accepted in 0.4 % of the steps
+      observed: K = 12; positions 7 to 11 were accepted in 0.4 % of the steps or less, and the
+                target verified each of them
       expected: at most 7 (block_size 8, one slot is the anchor)
       do:       set num_speculative_tokens to 7
 
@@ -53,7 +54,7 @@ def judge(case: Case) -> Outcome:
     observed = f"K = {num_tokens}"
     if rates:
         observed += (
-            f"; positions {widest + 1} to {num_tokens} were accepted in {100 * rates[0]:.1f} % of the steps "
+            f"; positions {widest} to {num_tokens - 1} were accepted in {100 * rates[0]:.1f} % of the steps "
             f"or less, and the target verified each of them"
         )
     return failed(
