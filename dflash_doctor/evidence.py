@@ -243,6 +243,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     expected: bool = True
     """False when nobody promised it (an older engine, a lower level): then it is a note, not a finding."""
+    remedy: str = "read the engine log; upgrade or pin the engine version"
 
 
 class ThinkingTokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

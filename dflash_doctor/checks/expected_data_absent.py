@@ -45,8 +45,8 @@ def _finding(item: Missing) -> Finding:
     return Finding(
         code="DF803",
         severity="error" if item.expected else "info",
-        message="expected data did not come" if item.expected else "this engine does not offer some data",
+        message="expected data did not come" if item.expected else "some data is left out",
         observed=f"{item.what}: {item.why}",
-        expected="what the engine offers at its level",
-        remedy="read the engine log; upgrade or pin the engine version",
+        expected="what the engine offers at its level" if item.expected else "nothing more",
+        remedy=item.remedy,
     )

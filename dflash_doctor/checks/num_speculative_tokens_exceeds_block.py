@@ -10,8 +10,8 @@ tokens K that the engine really uses with that width.
 
 vLLM does not compare the two: it starts, and asks the drafter for positions it never saw in training.
 Most of those tokens are refused, while the target still verifies each of them in every step: the
-acceptance length hardly moves or falls, and every step costs more. SGLang counts the anchor (`num_draft_tokens` is the
-block), vLLM does not, so a number copied from one to the other is off by one.
+acceptance length hardly moves or falls, and every step costs more. SGLang counts the anchor
+(`num_draft_tokens` is the block), vLLM does not, so a number copied from one to the other is off by one.
 
 ## Example
 

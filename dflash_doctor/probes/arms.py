@@ -53,8 +53,9 @@ def observe_speculative(
 
     `keep` is given the evidence whenever it has grown, so that a crash loses only what was under way.
     """
+    facts = engine.describe()
     evidence = msgspec.structs.replace(
-        evidence, facts=engine.describe(), thinking=_thinking_tokens(engine.special_token_ids())
+        evidence, facts=facts, thinking=_thinking_tokens(engine.special_token_ids())
     )
     keep(evidence)
 
@@ -62,11 +63,13 @@ def observe_speculative(
         return engine.generate(batch, sampling, capture=True, on_progress=watcher.progress)
 
     watcher.phase("generating", "speculative, drafts captured")
-    requests, speculative = decode_workload(engine, prompts, thinking=thinking, generate=captured_pass)
+    requests, speculative, too_long = decode_workload(
+        engine, prompts, thinking=thinking, max_model_len=facts.max_model_len, generate=captured_pass
+    )
     evidence = msgspec.structs.replace(
         evidence,
         speculative=speculative,
-        missing=evidence.missing + _missing_of(engine, speculative),
+        missing=evidence.missing + _missing_of(engine, speculative) + _left_out(too_long),
         token_texts=engine.token_texts(sorted(_token_ids(speculative))),
     )
     keep(evidence)
@@ -168,6 +171,16 @@ def _missing_of(engine: Engine, generation: Generation) -> tuple[Missing, ...]:
             )
         )
     return tuple(lost)
+
+
+def _left_out(too_long: Sequence[str]) -> tuple[Missing, ...]:
+    """A note about prompts that do not fit the engine; nobody promised their answers."""
+    if not too_long:
+        return ()
+    names = ", ".join(too_long[:3]) + (", ..." if len(too_long) > 3 else "")
+    why = f"{len(too_long)} prompts are longer than the engine's max_model_len ({names})"
+    remedy = "give shorter prompts, or raise --engine-arg max_model_len=..."
+    return (Missing(what="answers to some prompts", why=why, expected=False, remedy=remedy),)
 
 
 def _thinking_tokens(special: dict[str, int]) -> ThinkingTokens | None:

@@ -7,8 +7,10 @@ comparable whatever they answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dflash_doctor.engines.base import Engine, TokenizedPrompt
+from dflash_doctor.errors import UsageError
 from dflash_doctor.evidence import LEVELS as LEVELS_SHALLOWEST_FIRST
 from dflash_doctor.evidence import CaptureReport, Generation, Level
 from dflash_doctor.workloads.prompts import Prompt
@@ -17,31 +19,65 @@ from dflash_doctor.workloads.turns import conversation_for_turn, num_turns, requ
 GeneratePass = Callable[[Sequence[TokenizedPrompt]], Generation]
 
 
+class DecodedWorkload(NamedTuple):
+    """A workload after its first decoding."""
+
+    requests: tuple[TokenizedPrompt, ...]
+    """All rounds, in order."""
+    generation: Generation
+    """The rounds joined into one pass."""
+    too_long: tuple[str, ...]
+    """Requests left out because prompt and one token do not fit the engine."""
+
+
 def decode_workload(
-    engine: Engine, prompts: Sequence[Prompt], *, thinking: str, generate: GeneratePass
-) -> tuple[tuple[TokenizedPrompt, ...], Generation]:
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    *,
+    thinking: str,
+    max_model_len: int | None,
+    generate: GeneratePass,
+) -> DecodedWorkload:
     """Every turn of every prompt, decoded once; single-turn prompts take one round.
 
-    Returns:
-        The requests as token ids (all rounds, in order), and the rounds joined into one pass.
+    Args:
+        engine: renders the conversations.
+        prompts: at least one.
+        thinking: off, on or template.
+        max_model_len: tokens that the engine takes; a longer prompt is left out, with its later turns.
+        generate: decodes one round.
+
+    Raises:
+        UsageError: not one prompt fits.
     """
     answers: dict[str, list[str]] = {prompt.id: [] for prompt in prompts}
     requests: list[TokenizedPrompt] = []
     rounds: list[Generation] = []
+    too_long: list[str] = []
     for turn in range(max(num_turns(prompt) for prompt in prompts)):
-        asked = [prompt for prompt in prompts if num_turns(prompt) > turn]
+        asked = [item for item in prompts if num_turns(item) > turn and len(answers[item.id]) == turn]
         conversations = [conversation_for_turn(prompt, turn, answers[prompt.id]) for prompt in asked]
-        token_ids = engine.render(conversations, thinking=thinking)
+        rendered = list(zip(asked, engine.render(conversations, thinking=thinking), strict=True))
+        fitting = [(item, ids) for item, ids in rendered if max_model_len is None or len(ids) < max_model_len]
+        too_long += [request_id(item, turn) for item, ids in rendered if (item, ids) not in fitting]
+        if not fitting:
+            continue
         batch = [
             TokenizedPrompt(prompt_id=request_id(prompt, turn), category=prompt.category, token_ids=ids)
-            for prompt, ids in zip(asked, token_ids, strict=True)
+            for prompt, ids in fitting
         ]
         generation = generate(batch)
-        for prompt, trace in zip(asked, generation.requests, strict=True):
+        for (prompt, _), trace in zip(fitting, generation.requests, strict=True):
             answers[prompt.id].append(trace.text)
         requests += batch
         rounds.append(generation)
-    return tuple(requests), _joined(rounds)
+    if not rounds:
+        raise UsageError(
+            "every prompt is too long for the engine",
+            seen=f"{len(too_long)} prompts, max_model_len {max_model_len}",
+            remedy="give shorter prompts, or --engine-arg max_model_len=...",
+        )
+    return DecodedWorkload(tuple(requests), _joined(rounds), tuple(too_long))
 
 
 def _joined(rounds: Sequence[Generation]) -> Generation:
