@@ -73,8 +73,8 @@ def render_terminal(record: RunRecord, *, width: int, color: bool) -> str:
 
 
 def _headline(console: Console, record: RunRecord) -> None:
-    console.print(Text(VERDICT_WORDS[record.verdict], style=_VERDICT_STYLES[record.verdict]), end="  ")
-    console.print(Text(visible(record.summary)))
+    verdict = (VERDICT_WORDS[record.verdict], _VERDICT_STYLES[record.verdict])
+    console.print(Text.assemble(verdict, "  ", visible(record.summary)))
     pair = record.pair
     draft = f" + {visible(pair.draft)}" if pair.draft else ""
     console.print(Text(f"pair      {visible(pair.target)}{draft} ({pair.method})", style="dim"))

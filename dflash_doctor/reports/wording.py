@@ -84,6 +84,6 @@ def _visible_character(character: str) -> str:
     named = {"\n": "⏎", "\t": "⇥", "\r": "␍"}.get(character)
     if named is not None:
         return named
-    if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
+    if unicodedata.category(character) in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
         return f"<U+{ord(character):04X}>"
     return character

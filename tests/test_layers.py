@@ -1,0 +1,109 @@
+"""The layers hold: who may import whom, and what is imported only where it is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "dflash_doctor"
+
+BASE = {"errors", "evidence", "records", "runs", "settings", "bundled", "checkpoints", "environment"}
+MAY_IMPORT = {
+    "errors": set(),
+    "evidence": set(),
+    "records": {"evidence"},
+    "runs": {"errors", "evidence", "records"},
+    "settings": {"errors", "engines.catalog"},
+    "bundled": {"errors"},
+    "checkpoints": {"errors"},
+    "environment": set(),
+    "metrics": {"errors", "evidence", "records"},
+    "checks": {"errors", "evidence", "records", "metrics"},
+    "diagnosis": {"errors", "evidence", "records", "metrics", "checks"},
+    "workloads": {"errors", "bundled", "engines.base"},
+    "engines": {"errors", "evidence", "records", "runs", "checkpoints"},
+    "reference": {"errors", "checkpoints"},
+    "tinypair": {"errors", "reference"},
+    "probes": {"errors", "evidence", "records", "metrics", "engines", "reference", "workloads", "plan"},
+    "reports": {"errors", "evidence", "records", "runs", "metrics"},
+    "plan": BASE | {"engines.arguments", "engines.base", "engines.model_folder", "workloads"},
+    "session": BASE | {"metrics", "checks", "diagnosis", "engines", "probes", "workloads", "reports", "plan"},
+    "testing": {"checks.catalog", "records", "session"},
+    "plugin": {"settings", "records", "evidence", "session", "plugin_run"},
+    "plugin_run": BASE | {"engines.catalog", "plan", "plugin", "reports", "session"},
+    "cli": BASE | {"checks", "diagnosis", "reports", "session"},
+    "__main__": {"cli"},
+}
+"""Part of the package -> parts (or single modules) it may import; itself always."""
+
+HEAVY = {"torch", "transformers", "vllm", "safetensors", "triton"}
+HEAVY_AT_TOP = (
+    "reference/",
+    "tinypair/target.py",
+    "tinypair/drafter.py",
+    "tinypair/build.py",
+    "engines/vllm_capture.py",
+)
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_module_when_it_imports_another_part_then_its_layer_allows_it(path: Path) -> None:
+    part = part_of(path)
+    if part == "__init__":
+        return
+    allowed = MAY_IMPORT[part] | {part}
+    parts = set(MAY_IMPORT)
+    for name in imports_of(ast.parse(path.read_text())):
+        inner = name.removeprefix("dflash_doctor.")
+        if not name.startswith("dflash_doctor.") or inner.split(".")[0] not in parts:
+            continue
+        fits = any(inner == item or inner.startswith(item + ".") for item in allowed)
+        # `from dflash_doctor.engines import child` is seen twice: as the package and as the module.
+        is_package_of_allowed = any(item.startswith(inner + ".") for item in allowed)
+        assert fits or is_package_of_allowed, f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_module_when_it_needs_an_engine_library_then_imports_it_where_it_is_used(path: Path) -> None:
+    name = path.relative_to(PACKAGE).as_posix()
+    if name.startswith(HEAVY_AT_TOP):
+        return
+    top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in top:
+        found = {item.split(".")[0] for item in imports_of(ast.Module(body=[node], type_ignores=[]))}
+        assert not found & HEAVY, name
+
+
+def test_modules_when_counted_then_stay_readable() -> None:
+    long = {
+        path.relative_to(PACKAGE).as_posix(): count
+        for path in modules()
+        if (count := len(path.read_text().splitlines())) > 400
+    }
+    assert long == {}
+
+
+def test_layers_when_listed_then_name_every_part_of_the_package() -> None:
+    parts = {part_of(path) for path in modules()} - {"__init__"}
+    assert parts == set(MAY_IMPORT)
