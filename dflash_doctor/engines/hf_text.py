@@ -46,8 +46,10 @@ class HfText:
         return {str(text): int(token) for text, token in self._tokenizer.get_added_vocab().items()}
 
     def chat_template(self) -> str | None:
-        """The template text; `None` where the tokenizer has none."""
+        """The template text that `render` uses; `None` where the tokenizer has none."""
         template = getattr(self._tokenizer, "chat_template", None)
+        if isinstance(template, dict):  # several by name: without tools the default one is used
+            template = template.get("default")
         return template if isinstance(template, str) else None
 
     def decode(self, token_ids: Sequence[int]) -> str:

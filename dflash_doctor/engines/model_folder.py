@@ -19,27 +19,41 @@ def require_model_folder(model: str, *, role: str) -> None:
         role: target or draft, for the message.
 
     Raises:
-        UsageError: the path does not exist, is a file, is empty, or holds no config.json.
+        UsageError: the path does not exist, is a file, is empty, cannot be read, or holds no config.json.
     """
-    path = Path(model)
-    if not path.exists():
+    try:
+        exists, entries = _look(model)
+    except OSError as error:
+        raise UsageError(
+            f"the {role} model cannot be read",
+            seen=f"{model}: {error.strerror}",
+            remedy="name a checkpoint folder that this user may read",
+        ) from error
+    if not exists:
         if _HUB_ID.fullmatch(model):
             return
         raise UsageError(
             f"the {role} model does not exist",
-            seen=model,
+            seen=repr(model),
             remedy="name a checkpoint folder or a hub id (owner/name)",
         )
-    if not path.is_dir():
+    if entries is None:
         raise UsageError(
             f"the {role} model is not a folder",
             seen=model,
             remedy="name the folder that holds config.json",
         )
-    entries = sorted(entry.name for entry in path.iterdir())
     if "config.json" not in entries:
         seen = f"{model} holds " + (", ".join(entries[:5]) if entries else "nothing")
         raise UsageError(
             f"the {role} model is not a checkpoint", seen=seen, remedy="name a folder with a config.json"
         )
-    read_config(path)
+    read_config(model)
+
+
+def _look(model: str) -> tuple[bool, list[str] | None]:
+    """Whether something is there, and what the folder holds; `None` where it is no folder."""
+    path = Path(model)
+    if not model or not path.exists():  # an empty name would mean the working folder
+        return False, None
+    return True, sorted(entry.name for entry in path.iterdir()) if path.is_dir() else None

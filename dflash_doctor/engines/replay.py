@@ -1,4 +1,9 @@
-"""Engine `replay`: a recorded run, judged or queried again without the machine that produced it."""
+"""Engine `replay`: a recorded run, judged or queried again without the machine that produced it.
+
+To judge a run again, `recorded_evidence` is all it takes. The engine itself answers questions that the
+record can answer with certainty (the same token ids, the same parameters) and refuses the others: an
+answer that only looks like the recorded one would be worse than none.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from dflash_doctor import __version__
 from dflash_doctor.engines.base import (
     Capabilities,
     Continuation,
@@ -17,7 +23,8 @@ from dflash_doctor.engines.base import (
     TokenizedPrompt,
 )
 from dflash_doctor.errors import EngineError, RecordError
-from dflash_doctor.evidence import EngineFacts, Evidence, Generation
+from dflash_doctor.evidence import EngineFacts, Evidence, Generation, RequestTrace
+from dflash_doctor.records import RunRecord
 from dflash_doctor.runs import TRACES_NAME, read_record, read_traces
 
 
@@ -27,8 +34,12 @@ def recorded_evidence(run: Path) -> Evidence:
     Raises:
         RecordError: there is no record or no trace file.
     """
+    return _read(run)[1]
+
+
+def _read(run: Path) -> tuple[RunRecord, Evidence]:
     record, folder = read_record(run)
-    return read_traces(folder / (record.artifacts.traces or TRACES_NAME))
+    return record, read_traces(folder / (record.artifacts.traces or TRACES_NAME))
 
 
 def open_engine(options: EngineOptions) -> Engine:
@@ -39,7 +50,8 @@ def open_engine(options: EngineOptions) -> Engine:
     """
     if options.replay is None:
         raise RecordError("no recorded run was named", seen="replay", remedy="give --replay RUN")
-    return ReplayEngine(recorded_evidence(Path(options.replay)), options)
+    record, evidence = _read(Path(options.replay))
+    return ReplayEngine(record, evidence, options)
 
 
 class ReplayEngine:
@@ -47,10 +59,12 @@ class ReplayEngine:
 
     name = "replay"
 
-    def __init__(self, evidence: Evidence, options: EngineOptions) -> None:
+    def __init__(self, record: RunRecord, evidence: Evidence, options: EngineOptions) -> None:
         self._evidence = evidence
+        self._workload = record.workload
         self._arm = options.arm
         self._closed = False
+        self._scores = _recorded_scores(evidence)
         if self._pass(capture=True) is None:
             raise RecordError(
                 f"the recorded run has no {options.arm} arm",
@@ -60,21 +74,21 @@ class ReplayEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What was recorded can be asked again; the scores are those of the recorded divergences."""
+        """What was recorded can be asked again; scores are there where outputs parted and were scored."""
         level = self._evidence.level or "request"
         return Capabilities(
             level=level if self._arm == "speculative" else "request",
             arms=(self._arm,),
-            can_score=False,
-            can_sample=False,
+            can_score=bool(self._scores),
+            can_sample=self._workload is not None and self._workload.temperature > 0,
             can_render=False,
         )
 
     def describe(self) -> EngineFacts:
-        """The recorded engine's facts under this engine's name."""
+        """The facts of the engine that was recorded, under its own name; this engine's where none are."""
         self._require_open()
         facts = self._evidence.facts
-        return facts if facts is not None else EngineFacts(name=self.name)
+        return facts if facts is not None else EngineFacts(name=self.name, version=__version__)
 
     def recorded_prompts(self) -> tuple[TokenizedPrompt, ...]:
         """The recorded requests as token ids."""
@@ -86,7 +100,8 @@ class ReplayEngine:
         )
 
     def render(self, conversations: Sequence[Conversation], *, thinking: str) -> tuple[tuple[int, ...], ...]:
-        """A record holds no tokenizer."""
+        """A record holds no tokenizer: take `recorded_prompts`."""
+        self._require_open()
         self._cannot("render a conversation")
 
     def token_texts(self, token_ids: Sequence[int]) -> dict[int, str]:
@@ -121,9 +136,11 @@ class ReplayEngine:
         """The recorded answers to these prompts, in their order.
 
         Raises:
-            EngineError: a prompt was not recorded, or with other token ids.
+            EngineError: a prompt was not recorded, or with other token ids; the run decoded with other
+                parameters; no such pass, or no log-probabilities, were recorded.
         """
         self._require_open()
+        self._require_recorded(sampling)
         generation = self._pass(capture=capture)
         if generation is None:
             self._cannot("decode without capture: no timing pass was recorded")
@@ -133,6 +150,8 @@ class ReplayEngine:
             trace = by_id.get(prompt.prompt_id)
             if trace is None or trace.prompt_ids != prompt.token_ids:
                 self._cannot(f"decode {prompt.prompt_id}: it was not recorded with these tokens")
+            if logprobs and trace.output_logprobs is None:
+                self._cannot("give log-probabilities: the pass was recorded without")
             found.append(trace)
         if on_progress is not None:
             on_progress(len(found), len(prompts))
@@ -146,8 +165,19 @@ class ReplayEngine:
         )
 
     def score(self, continuations: Sequence[Continuation]) -> tuple[tuple[float, ...], ...]:
-        """A record holds no model."""
-        self._cannot("score a continuation")
+        """Recorded scores of the places where outputs parted.
+
+        Raises:
+            EngineError: the prefix or the token was not scored in the recorded run.
+        """
+        self._require_open()
+        found = []
+        for item in continuations:
+            known = self._scores.get(item.prefix_ids, {})
+            if any(token not in known for token in item.token_ids):
+                self._cannot("score a continuation that was not scored when it ran")
+            found.append(tuple(known[token] for token in item.token_ids))
+        return tuple(found)
 
     def close(self) -> None:
         """Nothing runs; later calls are refused as with any engine."""
@@ -164,9 +194,36 @@ class ReplayEngine:
             return self._evidence.target_only
         return self._evidence.speculative if capture else self._evidence.speculative_timing
 
+    def _require_recorded(self, sampling: Sampling) -> None:
+        """Raise unless these are the parameters of the recorded run, as far as it says."""
+        for name in ("max_tokens", "temperature"):
+            recorded, asked = getattr(self._workload, name, None), getattr(sampling, name)
+            if recorded is not None and recorded != asked:
+                self._cannot(f"decode with {name} {asked:g}: the run had {recorded:g}")
+
     def _require_open(self) -> None:
         if self._closed:
             self._cannot("answer after it was closed")
 
     def _cannot(self, what: str) -> NoReturn:
         raise EngineError(f"a recorded run cannot {what}", seen="engine replay", remedy="use a live engine")
+
+
+def _recorded_scores(evidence: Evidence) -> dict[tuple[int, ...], dict[int, float]]:
+    """By prefix: the target's log-probability of each token that was scored after it."""
+    requests: dict[str, RequestTrace] = {}
+    if evidence.target_only is not None:
+        requests = {trace.prompt_id: trace for trace in evidence.target_only.requests}
+    found: dict[tuple[int, ...], dict[int, float]] = {}
+    for divergence in evidence.divergences or ():
+        trace = requests.get(divergence.prompt_id)
+        if trace is None:
+            continue
+        prefix = trace.prompt_ids + trace.output_ids[: divergence.index]
+        for token, logprob in (
+            (divergence.target_id, divergence.target_logprob),
+            (divergence.speculative_id, divergence.speculative_logprob),
+        ):
+            if token is not None and logprob is not None:
+                found.setdefault(prefix, {})[token] = logprob
+    return found

@@ -1,65 +1,90 @@
-"""Records verify steps inside Transformers' assisted decoding, by standing between it and its drafter."""
+"""Records verify steps inside Transformers' assisted decoding, by listening to it and its drafter."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dflash_doctor.evidence import VerifyStep
 
+_MAKER = "_get_candidate_generator"
+"""The method of a Transformers model that makes the drafter's side of assisted decoding."""
+
 
 class StepRecorder:
-    """Collects the steps of one request; stands in for the candidate generator.
+    """Collects the steps of one request.
 
-    Transformers calls `get_candidates` before and `update_candidate_strategy` after each verification.
+    Transformers asks its candidate generator for drafts (`get_candidates`), lets the target verify them
+    in one forward pass, and tells the generator what was kept (`update_candidate_strategy`). The logits
+    are taken from the forward pass itself: what `update_candidate_strategy` is given has been through
+    temperature and filters.
+
+    An error in here never reaches the generation: the recording stops and `error` says why.
     """
 
-    def __init__(self, *, greedy: bool, started_s: float) -> None:
-        self._greedy = greedy
+    def __init__(self, *, started_s: float) -> None:
         self._started_s = started_s
-        self._inner: Any = None
         self._drafts: list[int] = []
         self._place = 0
+        self._logits: Any = None
+        self.attached = False
+        """Whether Transformers handed out its candidate generator."""
         self.steps: list[VerifyStep] = []
         self.max_logit: float | None = None
+        self.error: str | None = None
 
-    def around(self, inner: Any) -> StepRecorder:
-        """Take the place of a candidate generator."""
-        self._inner = inner
-        return self
+    @property
+    def is_whole(self) -> bool:
+        """Whether every step of the request was recorded."""
+        return self.attached and self.error is None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+    def attach(self, generator: Any) -> None:
+        """Listen to a candidate generator."""
+        ask, update = generator.get_candidates, generator.update_candidate_strategy
 
-    def get_candidates(self, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
-        """Ask the drafter, and note what it drafted."""
-        candidates = self._inner.get_candidates(input_ids, *args, **kwargs)
+        def get_candidates(input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            candidates = ask(input_ids, *args, **kwargs)
+            self._guarded(self._note_drafts, input_ids, candidates)
+            return candidates
+
+        def update_candidate_strategy(input_ids: Any, scores: Any, num_matches: Any) -> Any:
+            self._guarded(self._note_step, input_ids)
+            return update(input_ids, scores, num_matches)
+
+        generator.get_candidates = get_candidates
+        generator.update_candidate_strategy = update_candidate_strategy
+        self.attached = True
+
+    def see_forward(self, module: Any, args: Any, output: Any) -> None:
+        """A forward hook of the target: keeps the rows that verify the drafts, before anyone changes them."""
+        self._guarded(self._keep_logits, output)
+
+    def _guarded(self, note: Callable[..., None], *args: Any) -> None:
+        if self.error is None:
+            try:
+                note(*args)
+            except Exception as error:
+                self.error = f"{type(error).__name__}: {error}"
+
+    def _note_drafts(self, input_ids: Any, candidates: Any) -> None:
         self._place = input_ids.shape[1]
         self._drafts = candidates[0][0, self._place :].tolist()
-        return candidates
 
-    def update_candidate_strategy(self, input_ids: Any, scores: Any, num_matches: Any) -> Any:
-        """Note what was kept. The first call of a request is its prefill and no step."""
+    def _keep_logits(self, output: Any) -> None:
         if self._drafts:
-            self._note(input_ids, scores[0])
-        return self._inner.update_candidate_strategy(input_ids, scores, num_matches)
+            # A copy: Transformers writes filtered values into the same memory.
+            self._logits = output.logits[0, -len(self._drafts) - 1 :].float().clone()
 
-    def _note(self, input_ids: Any, scores: Any) -> None:
-        """Append the step; `scores` [drafted + 1, vocabulary] are the target's logits at each row."""
+    def _note_step(self, input_ids: Any) -> None:
+        """Append the step; without drafts (prefill) it was none."""
+        if not self._drafts:
+            return
         now = time.monotonic() - self._started_s
-        drafts = self._drafts
-        if self._greedy:
-            # Transformers cuts what it keeps at the end token; the verification itself did not.
-            own = scores.argmax(-1).tolist()
-            accepted = next((i for i, token in enumerate(drafts) if token != own[i]), len(drafts))
-            emitted = [*drafts[:accepted], own[accepted]]
-        else:
-            emitted = input_ids[0, self._place :].tolist()
-            accepted = len(emitted) - 1
-            if accepted < len(drafts) and emitted[-1] == drafts[accepted]:
-                # The text ended at an accepted draft: what stood behind it was not judged.
-                drafts = drafts[:accepted]
-        row = scores[accepted].float()
+        drafts, emitted = self._drafts, input_ids[0, self._place :].tolist()
+        accepted = len(emitted) - 1
+        row = self._logits[accepted]
         logprobs = row.log_softmax(-1)
         chosen = emitted[-1]
         rejected = drafts[accepted] if accepted < len(drafts) else None
@@ -81,21 +106,62 @@ class StepRecorder:
         )
 
 
-class CountingStreamer:
-    """Counts accepted tokens from what Transformers streams: prompt, prefill token, then one put a step."""
+@contextmanager
+def listening(target: Any, recorder: StepRecorder | None) -> Iterator[None]:
+    """Let `recorder` hear what `target` does while it generates; nothing where there is no recorder.
 
-    def __init__(self) -> None:
-        self._sizes: list[int] = []
+    A Transformers without the method that hands out candidate generators leaves it unattached.
+    """
+    make = getattr(target, _MAKER, None)
+    if recorder is None or make is None:
+        yield
+        return
+
+    def make_and_attach(*args: Any, **kwargs: Any) -> Any:
+        generator = make(*args, **kwargs)
+        recorder._guarded(recorder.attach, generator)
+        return generator
+
+    setattr(target, _MAKER, make_and_attach)
+    hook = target.register_forward_hook(recorder.see_forward)
+    try:
+        yield
+    finally:
+        hook.remove()
+        delattr(target, _MAKER)
+
+
+class StreamWatch:
+    """What one request streams: when, and how many tokens at a time.
+
+    Transformers puts the prompt, then the token of prefill, then what each step emitted.
+    """
+
+    def __init__(self, *, started_s: float, on_put: Callable[[], None]) -> None:
+        self._started_s = started_s
+        self._on_put = on_put
+        self._puts: list[tuple[float, int]] = []
 
     def put(self, value: Any) -> None:
-        """Called with the tokens of the prompt, of prefill, and of each verification."""
-        self._sizes.append(int(value.numel()))
+        """Called by Transformers with new tokens."""
+        self._puts.append((time.monotonic(), int(value.numel())))
+        self._on_put()
 
     def end(self) -> None:
-        """Called when the text is complete."""
+        """Called by Transformers when the text is complete."""
+
+    @property
+    def first_token_s(self) -> float | None:
+        """Monotonic seconds when the first token came."""
+        return self._puts[1][0] if len(self._puts) > 1 else None
 
     def steps(self, num_speculative_tokens: int) -> tuple[VerifyStep, ...]:
-        """Steps without ids; what the engine cut at the end of the text counts as not accepted."""
+        """Steps without ids."""
         return tuple(
-            VerifyStep(num_drafted=num_speculative_tokens, num_accepted=size - 1) for size in self._sizes[2:]
+            VerifyStep(
+                num_drafted=num_speculative_tokens,
+                num_accepted=size - 1,
+                time_s=round(when - self._started_s, 6),
+            )
+            for when, size in self._puts[2:]
         )

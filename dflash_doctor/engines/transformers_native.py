@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib.metadata
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from dflash_doctor.checkpoints.config import read_config
 from dflash_doctor.engines.base import (
     Capabilities,
     Continuation,
@@ -23,49 +22,54 @@ from dflash_doctor.engines.base import (
     TokenizedPrompt,
 )
 from dflash_doctor.engines.hf_text import HfText
-from dflash_doctor.engines.model_folder import require_model_folder
-from dflash_doctor.engines.transformers_capture import CountingStreamer, StepRecorder
-from dflash_doctor.engines.transformers_drafter import dflash_field, load_assistant
-from dflash_doctor.errors import EngineError, EngineMissingError, UsageError
+from dflash_doctor.engines.transformers_capture import StepRecorder, StreamWatch, listening
+from dflash_doctor.engines.transformers_drafter import LoadedDrafter, load_drafter, require_fits
+from dflash_doctor.engines.transformers_facts import engine_facts
+from dflash_doctor.engines.transformers_options import TransformersArguments, check_options
+from dflash_doctor.engines.transformers_request import (
+    generation_config,
+    output_logprobs,
+    speculate,
+    stop_after,
+    token_budget,
+    trimmed,
+)
+from dflash_doctor.engines.transformers_target import (
+    choose_threads,
+    end_token_ids,
+    find_device,
+    load_target,
+)
+from dflash_doctor.errors import DoctorError, EngineError
 from dflash_doctor.evidence import (
     CaptureReport,
     EngineFacts,
     Generation,
     RequestTiming,
     RequestTrace,
+    VerifyStep,
 )
-
-ENGINE_ARGS = ("dtype", "device", "attn_implementation", "trust_remote_code")
 
 
 def open_engine(options: EngineOptions) -> Engine:
     """Start it in a child process.
 
     Raises:
-        UsageError: a model folder or an engine argument does not fit.
+        UsageError: a model folder, the draft config or an engine argument does not fit.
         EngineMissingError: torch or Transformers is not installed.
+        EngineError: a model could not be loaded.
     """
     from dflash_doctor.engines.child import HostedEngine
 
-    _require_installed()
-    require_model_folder(options.target, role="target")
-    if options.draft is not None:
-        require_model_folder(options.draft, role="draft")
+    check_options(options)
     return HostedEngine.start(
         "transformers", "dflash_doctor.engines.transformers_native:build_engine", options
     )
 
 
 def build_engine(options: EngineOptions) -> Engine:
-    """Build it in this process."""
-    _require_known(options.engine_args)
-    if options.arm == "speculative" and options.method != "dflash":
-        raise UsageError(
-            "the transformers engine speculates with DFlash only",
-            seen=f"method {options.method}",
-            remedy="use --method dflash or another engine",
-        )
-    return TransformersNative(options)
+    """Build it in this process; raises as `open_engine`."""
+    return TransformersNative(options, check_options(options))
 
 
 class TransformersNative:
@@ -73,35 +77,39 @@ class TransformersNative:
 
     name = "transformers"
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, arguments: TransformersArguments) -> None:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer, GenerationConfig
 
         self._options = options
-        arguments = options.engine_args
-        remote = bool(arguments.get("trust_remote_code", False))
-        device = arguments.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
-        loading: dict[str, Any] = {"dtype": arguments.get("dtype", "auto"), "trust_remote_code": remote}
-        if "attn_implementation" in arguments:
-            loading["attn_implementation"] = arguments["attn_implementation"]
-        self._target: Any = AutoModelForCausalLM.from_pretrained(options.target, **loading).to(device).eval()
-        self._assistant: Any = None
+        device = find_device(arguments.device)
+        with _our_errors("load the target"):
+            self._target, self._unused = load_target(options.target, arguments)
+            self._target.to(device)
+            choose_threads(self._target)
+            remote = arguments.trust_remote_code
+            self._text = HfText(AutoTokenizer.from_pretrained(options.target, trust_remote_code=remote))
+        self._end_ids = end_token_ids(self._target)
+        # `generate` fills what a request leaves open from here: sampling defaults of the checkpoint.
+        self._target.generation_config = GenerationConfig()
+        self._drafter: LoadedDrafter | None = None
         if options.arm == "speculative":
-            assert options.draft is not None, "the plan requires a drafter for dflash"
-            assistant = load_assistant(
-                options.draft,
-                num_speculative_tokens=options.num_speculative_tokens,
-                dtype=self._target.dtype,
-            )
-            self._assistant = assistant.to(device)
-        self._text = HfText(AutoTokenizer.from_pretrained(options.target, trust_remote_code=remote))
+            assert options.draft is not None, "check_options requires it"
+            with _our_errors("load the drafter"):
+                self._drafter = load_drafter(
+                    options.draft,
+                    num_speculative_tokens=options.num_speculative_tokens,
+                    dtype=self._target.dtype,
+                )
+                require_fits(self._drafter, self._target)
+                self._drafter.model.to(device)
         self._torch = torch
 
     @property
     def capabilities(self) -> Capabilities:
         """Token level with speculation, exact scores."""
         return Capabilities(
-            level="token" if self._assistant is not None else "request",
+            level="token" if self._drafter is not None else "request",
             arms=(self._options.arm,),
             can_score=True,
             can_sample=True,
@@ -110,37 +118,8 @@ class TransformersNative:
 
     def describe(self) -> EngineFacts:
         """See `Engine.describe`."""
-        target = self._open()
-        assistant, config = self._assistant, read_config(self._options.draft or "") or {}
-        attention = str(target.config._attn_implementation)
-        live: dict[str, Any] = {"target_class": type(target).__name__}
-        if assistant is not None:
-            live["draft_layer_types"] = list(assistant.config.layer_types)
-            live["note"] = "Transformers runs every drafter layer bidirectionally"
-        return EngineFacts(
-            name=self.name,
-            version=importlib.metadata.version("transformers"),
-            device=str(target.device),
-            dtype=str(target.dtype).removeprefix("torch."),
-            runner=f"{type(target).__module__}.{type(target).__name__}",
-            async_scheduling=False,
-            enforce_eager=True,
-            prefix_caching=False,
-            max_num_seqs=1,
-            max_model_len=getattr(target.config, "max_position_embeddings", None),
-            num_target_layers=target.config.num_hidden_layers,
-            target_attention=(attention,),
-            draft_attention=() if assistant is None else (str(assistant.config._attn_implementation),),
-            method=None if assistant is None else "dflash",
-            num_spec_tokens=None if assistant is None else assistant.config.block_size - 1,
-            block_size=dflash_field(config, "block_size"),
-            mask_token_id=None if assistant is None else assistant.config.mask_token_id,
-            target_layer_ids=None if assistant is None else tuple(assistant.config.target_layer_ids),
-            draft_class=None if assistant is None else type(assistant).__name__,
-            lm_head_shared=None if assistant is None else True,
-            embedding_shared=None if assistant is None else True,
-            draft_layers_causal=None if assistant is None else (False,) * assistant.config.num_hidden_layers,
-            live=live,
+        return engine_facts(
+            self._open(), self._drafter, name=self.name, end_ids=self._end_ids, unused=self._unused
         )
 
     def render(self, conversations: Sequence[Conversation], *, thinking: str) -> tuple[tuple[int, ...], ...]:
@@ -173,38 +152,31 @@ class TransformersNative:
         max_concurrency: int | None = None,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
-        """See `Engine.generate`; requests run one after the other whatever `max_concurrency` says."""
+        """See `Engine.generate`; requests run one after the other whatever `max_concurrency` says.
+
+        `on_progress` hears every step, so that a long answer is not taken for a hang.
+        """
         self._open()
+        report = on_progress or (lambda done, total: None)
+        recording = capture and self._drafter is not None
         started = time.monotonic()
-        recording = capture and self._assistant is not None
-        traces, level_reason, max_logit = [], "", None
+        traces: list[RequestTrace] = []
+        recorders: list[StepRecorder] = []
         for index, prompt in enumerate(prompts):
             if sampling.seed is not None:
                 self._torch.manual_seed(sampling.seed + index)
-            recorder = (
-                StepRecorder(greedy=sampling.temperature == 0, started_s=started) if recording else None
-            )
-            trace = self._generate_one(prompt, sampling, recorder, logprobs=logprobs)
+            watch = StreamWatch(started_s=started, on_put=lambda: report(len(traces), len(prompts)))
+            recorder = StepRecorder(started_s=started) if recording else None
+            with _our_errors("generate"):
+                trace = self._generate_one(prompt, sampling, watch, recorder, logprobs=logprobs)
             traces.append(trace)
-            if recorder is not None:
-                max_logit = max(filter(None, (max_logit, recorder.max_logit)), default=None)
-                if not recorder.steps and trace.steps:
-                    level_reason = "this Transformers does not hand its candidates to a recorder"
-            if on_progress is not None:
-                on_progress(index + 1, len(prompts))
-        report = None
-        if recording:
-            report = CaptureReport(
-                level="step" if level_reason else "token",
-                reason=level_reason,
-                num_steps=sum(len(trace.steps or ()) for trace in traces),
-                max_logit=max_logit,
-            )
+            recorders += [recorder] if recorder is not None else []
+            report(len(traces), len(prompts))
         return Generation(
             arm=self._options.arm,
             requests=tuple(traces),
             captured=capture,
-            capture=report,
+            capture=_capture_report(recorders, traces) if recording else None,
             duration_s=time.monotonic() - started,
             max_concurrency=1,
         )
@@ -213,16 +185,18 @@ class TransformersNative:
         """See `Engine.score`."""
         target, torch = self._open(), self._torch
         found = []
-        for item in continuations:
-            tokens = torch.tensor([item.prefix_ids], device=target.device)
-            with torch.inference_mode():
-                logprobs = target(input_ids=tokens).logits[0, -1].float().log_softmax(-1)
-            found.append(tuple(float(logprobs[token]) for token in item.token_ids))
+        # Logits of a whole prefix would take prefix length x vocabulary floats.
+        last_row = {"logits_to_keep": 1} if target._supports_logits_to_keep() else {}
+        with _our_errors("score"), torch.inference_mode():
+            for item in continuations:
+                tokens = torch.tensor([item.prefix_ids], device=target.device)
+                logprobs = target(input_ids=tokens, **last_row).logits[0, -1].float().log_softmax(-1)
+                found.append(tuple(float(logprobs[token]) for token in item.token_ids))
         return tuple(found)
 
     def close(self) -> None:
         """Drop the models."""
-        self._target = self._assistant = None
+        self._target = self._drafter = None
 
     def __enter__(self) -> TransformersNative:
         return self
@@ -241,48 +215,45 @@ class TransformersNative:
         self,
         prompt: TokenizedPrompt,
         sampling: Sampling,
+        watch: StreamWatch,
         recorder: StepRecorder | None,
         *,
         logprobs: bool,
     ) -> RequestTrace:
         torch, target = self._torch, self._target
+        prompt_len = len(prompt.token_ids)
+        limit = getattr(target.config.get_text_config(), "max_position_embeddings", None)
+        budget = token_budget(prompt_len, sampling, max_model_len=limit)
+        end_ids = () if sampling.ignore_eos else self._end_ids
+        config = generation_config(sampling, budget=budget, end_ids=end_ids, logprobs=logprobs)
+        arguments: dict[str, Any] = {}
+        if self._drafter is not None:
+            speculate(config, block_size=self._drafter.num_spec_tokens + 1)
+            criteria = stop_after(prompt_len, budget=budget, end_ids=end_ids, device=target.device)
+            arguments = {"assistant_model": self._drafter.model, "stopping_criteria": criteria}
         tokens = torch.tensor([prompt.token_ids], device=target.device)
-        arguments = _generation_arguments(sampling, logprobs=logprobs)
-        streamer = None
-        if self._assistant is not None:
-            arguments |= {"assistant_model": self._assistant, "speculation_type": "dflash"}
-            streamer = CountingStreamer()
-        clock = _FirstTokenClock(streamer)
-        make = type(target)._get_candidate_generator
-        if recorder is not None:
-            target._get_candidate_generator = lambda **kwargs: recorder.around(make(target, **kwargs))
-        began = time.monotonic()
-        try:
-            with torch.inference_mode():
-                output = target.generate(
-                    input_ids=tokens,
-                    attention_mask=torch.ones_like(tokens),
-                    streamer=clock,
-                    **arguments,
-                )
-        finally:
-            target.__dict__.pop("_get_candidate_generator", None)
-        ended = time.monotonic()
-        output_ids = tuple(output.sequences[0, tokens.shape[1] :].tolist())
-        chosen, runner_up = _logprobs(output, output_ids) if logprobs else (None, None)
-        steps = None
-        if streamer is not None:
-            recorded = tuple(recorder.steps) if recorder is not None else ()
-            steps = recorded or streamer.steps(self._assistant.config.block_size - 1)
-        first = clock.first_token_s if clock.first_token_s is not None else ended
+        with listening(target, recorder), torch.inference_mode():
+            began = time.monotonic()
+            output = target.generate(
+                input_ids=tokens,
+                attention_mask=torch.ones_like(tokens),
+                generation_config=config,
+                streamer=watch,
+                **arguments,
+            )
+            ended = time.monotonic()
+        new_ids = output.sequences[0, prompt_len:].tolist()
+        output_ids, reason = trimmed(new_ids, budget=budget, end_ids=end_ids)
+        chosen, runner_up = output_logprobs(output.logits, output_ids) if logprobs else (None, None)
+        first = watch.first_token_s or ended
         return RequestTrace(
             prompt_id=prompt.prompt_id,
             category=prompt.category,
             prompt_ids=prompt.token_ids,
             output_ids=output_ids,
             text=self._text.decode(output_ids),
-            finish_reason="length" if len(output_ids) >= sampling.max_tokens else "stop",
-            steps=steps,
+            finish_reason=reason,
+            steps=self._steps(watch, recorder),
             timing=RequestTiming(
                 ttft_s=first - began, e2e_latency_s=ended - began, decode_s=ended - first, queue_s=0.0
             ),
@@ -290,76 +261,47 @@ class TransformersNative:
             runner_up_logprobs=runner_up,
         )
 
-
-class _FirstTokenClock:
-    """A streamer that notes when the first token came, and passes everything on."""
-
-    def __init__(self, inner: CountingStreamer | None) -> None:
-        self._inner = inner
-        self._num_puts = 0
-        self.first_token_s: float | None = None
-
-    def put(self, value: Any) -> None:
-        """The first put is the prompt, the second the first token."""
-        self._num_puts += 1
-        if self._num_puts == 2:
-            self.first_token_s = time.monotonic()
-        if self._inner is not None:
-            self._inner.put(value)
-
-    def end(self) -> None:
-        """Nothing to finish."""
+    def _steps(self, watch: StreamWatch, recorder: StepRecorder | None) -> tuple[VerifyStep, ...] | None:
+        """Recorded steps where the recording is whole, else the counts that were streamed."""
+        if self._drafter is None:
+            return None
+        if recorder is not None and recorder.is_whole:
+            return tuple(recorder.steps)
+        return watch.steps(self._drafter.num_spec_tokens)
 
 
-def _generation_arguments(sampling: Sampling, *, logprobs: bool) -> dict[str, Any]:
-    greedy = sampling.temperature == 0
-    arguments: dict[str, Any] = {
-        "max_new_tokens": sampling.max_tokens,
-        "do_sample": not greedy,
-        "return_dict_in_generate": True,
-        "output_logits": logprobs,
-    }
-    if not greedy:
-        arguments |= {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-        }
-    if sampling.ignore_eos:
-        arguments["eos_token_id"] = -1
-    return arguments
+def _capture_report(recorders: Sequence[StepRecorder], traces: Sequence[RequestTrace]) -> CaptureReport:
+    """How the recording of a pass went; the level is that of its worst request."""
+    errors = [recorder.error for recorder in recorders if recorder.error is not None]
+    reason = ""
+    if errors:
+        reason = f"the capture stopped after an error: {errors[0]}"
+    elif not all(recorder.attached for recorder in recorders):
+        reason = (
+            "this Transformers does not hand out its candidate generator; steps are counted from its stream"
+        )
+    logits = [recorder.max_logit for recorder in recorders if recorder.max_logit is not None]
+    return CaptureReport(
+        level="step" if reason else "token",
+        reason=reason,
+        num_steps=sum(len(trace.steps or ()) for trace in traces),
+        num_errors=len(errors),
+        last_error=errors[-1] if errors else None,
+        max_logit=max(logits, default=None),
+    )
 
 
-def _logprobs(output: Any, output_ids: Sequence[int]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Log-probability of each output token, and of the best token not chosen there."""
-    chosen, runner_up = [], []
-    for token, row in zip(output_ids, output.logits, strict=False):
-        logprobs = row[0].float().log_softmax(-1)
-        chosen.append(float(logprobs[token]))
-        best = logprobs.topk(2)
-        other = 1 if int(best.indices[0]) == token else 0
-        runner_up.append(float(best.values[other]))
-    return tuple(chosen), tuple(runner_up)
-
-
-def _require_known(arguments: dict[str, Any]) -> None:
-    for name in arguments:
-        if name not in ENGINE_ARGS:
-            near = difflib.get_close_matches(name, ENGINE_ARGS, n=1)
-            raise UsageError(
-                "the transformers engine has no such argument",
-                seen=f"--engine-arg {name}=...",
-                remedy=f"did you mean {near[0]}?" if near else "valid: " + ", ".join(ENGINE_ARGS),
-            )
-
-
-def _require_installed() -> None:
-    for package in ("torch", "transformers"):
-        try:
-            importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            raise EngineMissingError(
-                f"{package} is not installed",
-                seen="the transformers engine needs torch and transformers",
-                remedy="pip install 'dflash-doctor[reference]'",
-            ) from None
+@contextmanager
+def _our_errors(doing: str) -> Iterator[None]:
+    """Turn what torch and Transformers raise into `EngineError`; the traceback goes to the engine log."""
+    try:
+        yield
+    except DoctorError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise EngineError(
+            f"the transformers engine failed to {doing}",
+            seen=f"{type(error).__name__}: {error}",
+            remedy="read the engine log, which has the traceback",
+        ) from error

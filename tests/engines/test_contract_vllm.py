@@ -1,0 +1,11 @@
+"""Engine `vllm` keeps the contract of engines."""
+
+from __future__ import annotations
+
+import pytest
+from contract import EngineContract
+
+
+@pytest.mark.engine
+class TestVllm(EngineContract):
+    name = "vllm"
