@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PAIR, run_doctor
+from doctor_process import PAIR, run_doctor
 from evidence_factory import make_evidence
 from record_factory import make_record
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from conftest import PAIR, RealRun, require_vllm, run_doctor
+from doctor_process import PAIR, RealRun, require_vllm, run_doctor
 
 from dflash_doctor.metrics.identities import identity_violations
 from dflash_doctor.records import json_schema

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from conftest import PAIR, require_vllm
+from doctor_process import PAIR, require_vllm
 from evidence_factory import make_evidence
 from record_factory import make_record
 

@@ -1,8 +1,8 @@
-"""Lets vLLM's V2 model runner start without a GPU: Triton interprets its kernels.
+"""Decodes a few prompts of a pair with our vllm engine and prints the generation and the facts as JSON.
 
-Run as a script, it decodes a few prompts of the tiny pair on the V2 runner through our vllm engine and
-prints the generation as JSON. It is a script because Triton must be set up before vLLM is imported.
-Slow (tens of tokens per second), so for a few short prompts only.
+`python decode_with_vllm.py v1|v2 PAIR NUM_PROMPTS MAX_TOKENS`. With `v2` it runs vLLM's V2 model runner
+without a GPU: Triton interprets its kernels (tens of tokens per second). It is a script because Triton must
+be set up before vLLM is imported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ def interpret_triton() -> None:
     """Point Triton at its interpreter and give it a driver that says `cpu`."""
     os.environ["TRITON_INTERPRET"] = "1"
     os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
+    import torch
     import triton.backends
     from triton.runtime.driver import driver
 
@@ -24,8 +25,8 @@ def interpret_triton() -> None:
         get_current_target=lambda: types.SimpleNamespace(backend="cpu", arch="cpu", warp_size=1),
         get_current_device=lambda: 0,
         get_current_stream=lambda _device=None: 0,
-        get_device_interface=lambda: __import__("torch").cpu,
-        get_active_torch_device=lambda: __import__("torch").device("cpu"),
+        get_device_interface=lambda: torch.cpu,
+        get_active_torch_device=lambda: torch.device("cpu"),
         utils=types.SimpleNamespace(
             get_device_properties=lambda _device: {"multiprocessor_count": 1, "max_shared_mem": 1 << 20}
         ),
@@ -35,27 +36,29 @@ def interpret_triton() -> None:
     driver.set_active(active)
 
 
-def main(pair: str, num_prompts: str, max_tokens: str) -> None:
+def main(runner: str, pair: str, num_prompts: str, max_tokens: str) -> None:
     """Decode and print."""
-    interpret_triton()
+    if runner == "v2":
+        interpret_triton()
     import msgspec
 
     from dflash_doctor.engines.base import Conversation, EngineOptions, Sampling, TokenizedPrompt
     from dflash_doctor.engines.vllm_offline import build_engine
     from dflash_doctor.workloads.prompts import load_prompts
 
-    prompts = load_prompts(f"{pair}/prompts.jsonl").prompts[:: 200 // int(num_prompts)][: int(num_prompts)]
+    prompts = load_prompts(f"{pair}/prompts.jsonl").prompts
+    chosen = prompts[:: len(prompts) // int(num_prompts)][: int(num_prompts)]
     options = EngineOptions(target=f"{pair}/target", draft=f"{pair}/draft", num_speculative_tokens=7)
     with build_engine(options) as engine:
-        conversations = [Conversation(messages=tuple(prompt.messages or ())) for prompt in prompts]
-        token_ids = engine.render(conversations, thinking="off")
+        token_ids = engine.render([Conversation(messages=item.messages) for item in chosen], thinking="off")
         requests = [
-            TokenizedPrompt(prompt_id=prompt.id, category=prompt.category, token_ids=ids)
-            for prompt, ids in zip(prompts, token_ids, strict=True)
+            TokenizedPrompt(prompt_id=item.id, category=item.category, token_ids=ids)
+            for item, ids in zip(chosen, token_ids, strict=True)
         ]
         generation = engine.generate(requests, Sampling(max_tokens=int(max_tokens)), capture=True)
         facts = engine.describe()
-    sys.stdout.write("RESULT " + msgspec.json.encode({"generation": generation, "facts": facts}).decode())
+    result = msgspec.json.encode({"generation": generation, "facts": facts}).decode()
+    sys.stdout.write(f"\nRESULT {result}\n")
 
 
 if __name__ == "__main__":
