@@ -92,6 +92,7 @@ class ReplayEngine:
 
     def recorded_prompts(self) -> tuple[TokenizedPrompt, ...]:
         """The recorded requests as token ids."""
+        self._require_open()
         generation = self._pass(capture=True)
         assert generation is not None, "checked when opened"
         return tuple(

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the capture runs inside a torch engine")
 
+from dflash_doctor.engines import vllm_capture  # noqa: E402
 from dflash_doctor.engines.capture_log import read_steps  # noqa: E402
 from dflash_doctor.engines.vllm_capture import DraftCapture  # noqa: E402
 
@@ -118,22 +119,31 @@ def output_of(batch: Batch, *, counted: bool) -> Any:
 
 @pytest.mark.parametrize(("num_drafted", "num_accepted"), SCENARIOS)
 @pytest.mark.parametrize("generation", ["v1", "v2"])
+@pytest.mark.parametrize("elements_per_chunk", [1, 64 * VOCABULARY, 1 << 24])
 def test_capture_when_a_batch_is_verified_then_equals_a_loop_over_requests(
-    tmp_path: Path, generation: str, num_drafted: list[int], num_accepted: list[int]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    elements_per_chunk: int,
+    generation: str,
+    num_drafted: list[int],
+    num_accepted: list[int],
 ) -> None:
+    monkeypatch.setattr(vllm_capture, "_ELEMENTS_PER_CHUNK", elements_per_chunk)
     batch = Batch(num_drafted, num_accepted)
     path = tmp_path / "steps.1.bin"
     output = output_of(batch, counted=generation == "v2")
     runner = runner_v1(batch) if generation == "v1" else SimpleNamespace()
     capture = DraftCapture(lambda *_: output, runner, path)
-    for _ in range(300):  # more than two blocks, so that early steps are written while later ones wait
+    # Enough for more than two blocks, so that early steps are written while later ones wait.
+    num_steps = 300 if elements_per_chunk > 1 else 3
+    for _ in range(num_steps):
         (call_v1 if generation == "v1" else call_v2)(capture, batch)
     capture.close()
     assert capture.last_error is None
-    assert capture.num_steps == 300
+    assert capture.num_steps == num_steps
     read = list(read_steps(path, started_s=0.0))
     expected = batch.expected()
-    assert len(read) == 300 * len(expected)
+    assert len(read) == num_steps * len(expected)
     for (request_id, step), (wanted_id, wanted) in zip(read[-len(expected) :], expected, strict=True):
         assert request_id == wanted_id
         for name in ("draft_ids", "emitted_ids", "position", "chosen_rank", "rejected_rank"):
