@@ -96,7 +96,7 @@ def run(
     Raises:
         UsageError: the settings cannot be run; nothing is written.
         EngineMissingError: the engine is not installed; nothing is written.
-        KeyboardInterrupt: re-raised after the record was written.
+        KeyboardInterrupt: the user interrupted; the record is written, and the message says where.
     """
     heard = _Stopwatch(listener or Quiet())
     heard.phase("planning")
@@ -107,7 +107,7 @@ def run(
     log_path.unlink(missing_ok=True)  # of an earlier run into the same folder
     collector = Collector(plan, log_path=log_path, watcher=heard)
     incomplete: str | None = None
-    interrupted: KeyboardInterrupt | None = None
+    interrupted = False
     try:
         collector.collect()
     except (UsageError, EngineMissingError):
@@ -115,12 +115,13 @@ def run(
         raise
     except DoctorError as error:
         incomplete = str(error)
-    except KeyboardInterrupt as error:
-        incomplete, interrupted = "interrupted by the user", error
+    except KeyboardInterrupt:
+        incomplete, interrupted = "interrupted by the user", True
+    heard.finish(completed=incomplete is None)
     heard.phase("judging")
     collected = collector.collected
     judged = judge(plan, collected.evidence, incomplete=incomplete)
-    heard.finish(completed=incomplete is None)
+    heard.finish(completed=True)
     record = _record(
         plan,
         collected,
@@ -131,8 +132,8 @@ def run(
         incomplete=incomplete,
     )
     record = _write(record, collected.evidence, folder)
-    if interrupted is not None:
-        raise interrupted
+    if interrupted:
+        raise KeyboardInterrupt(f"what was learnt is in {folder}")
     return RunResult(record, folder, collected.evidence)
 
 

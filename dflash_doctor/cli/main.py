@@ -78,8 +78,8 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader is gone (`| head`); Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+    except KeyboardInterrupt as interrupt:
+        click.echo(": ".join(("interrupted", *map(str, interrupt.args))), err=True)
         code = EXIT_INTERRUPTED
     except DoctorError as error:
         if debug:
@@ -102,8 +102,9 @@ def _run(arguments: list[str]) -> int:
     """Exit code of a command; click's own usage errors are printed by click and are 2."""
     try:
         result: Any = cli.main(args=arguments, prog_name="dflash-doctor", standalone_mode=False)
-    except click.Abort:
-        raise KeyboardInterrupt from None
+    except click.Abort as abort:
+        cause = abort.__cause__ or abort.__context__
+        raise KeyboardInterrupt(*(cause.args if isinstance(cause, KeyboardInterrupt) else ())) from None
     except click.ClickException as error:
         error.show()
         return error.exit_code
