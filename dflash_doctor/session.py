@@ -187,7 +187,10 @@ def _record(
         engine=collected.evidence.facts,
         level=collected.evidence.level,
         environment=environment_snapshot(),
-        settings=dataclasses.asdict(plan.settings),
+        settings={
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in dataclasses.asdict(plan.settings).items()
+        },
         setting_origins=dict(origins),
         workload=collected.workload,
         metrics=judged.metrics,

@@ -1,8 +1,9 @@
 """Decodes a few prompts of a pair with our vllm engine and prints the generation and the facts as JSON.
 
-`python decode_with_vllm.py v1|v2 PAIR NUM_PROMPTS MAX_TOKENS`. With `v2` it runs vLLM's V2 model runner
-without a GPU: Triton interprets its kernels (tens of tokens per second). It is a script because Triton must
-be set up before vLLM is imported.
+`python decode_with_vllm.py v1|v2|hookless PAIR NUM_PROMPTS MAX_TOKENS`. With `v2` it runs vLLM's V2 model runner
+without a GPU: Triton interprets its kernels (tens of tokens per second). `hookless` is V1 with a runner that has no rejection
+sampler to stand in for, as a future version may. It is a script because Triton must be set up before vLLM
+is imported.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ def main(runner: str, pair: str, num_prompts: str, max_tokens: str) -> None:
 
     prompts = load_prompts(f"{pair}/prompts.jsonl").prompts
     chosen = prompts[:: len(prompts) // int(num_prompts)][: int(num_prompts)]
+    if runner == "hookless":
+        from dflash_doctor.engines import vllm_worker
+
+        vllm_worker.DflashWorkerExtension.dflash_capture_start = lambda _self, _folder: {
+            "ok": False,
+            "why": "this worker has no rejection sampler",
+        }
     options = EngineOptions(target=f"{pair}/target", draft=f"{pair}/draft", num_speculative_tokens=7)
     with build_engine(options) as engine:
         token_ids = engine.render([Conversation(messages=item.messages) for item in chosen], thinking="off")

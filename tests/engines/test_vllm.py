@@ -73,6 +73,19 @@ def test_capture_when_the_v2_runner_decodes_then_every_step_equals_v1s() -> None
         assert getattr(first.facts, name) == getattr(second.facts, name), name
 
 
+@pytest.mark.engine
+def test_capture_when_the_hook_is_missing_then_falls_to_step_level_and_says_why() -> None:
+    require_vllm()
+    result = decode("hookless")
+    capture = result.generation.capture
+    assert capture is not None
+    assert (capture.level, capture.reason) == ("step", "this worker has no rejection sampler")
+    assert identity_violations(result.generation) == ()
+    for trace in result.generation.requests:
+        assert trace.steps
+        assert all(step.draft_ids is None for step in trace.steps)
+
+
 def options(**changes: Any) -> EngineOptions:
     fields: dict[str, Any] = {"target": str(PAIR / "target"), "draft": str(PAIR / "draft")}
     return EngineOptions(**(fields | changes))
