@@ -30,29 +30,6 @@ DEFINITIONS = {
 }
 """Plain words for each metric name."""
 
-PLAIN_NAMES = {
-    "mean_acceptance_length": "acceptance length",
-    "mean_acceptance_length_per_request": "acceptance length, per request",
-    "mean_tokens_per_step": "kept tokens per step",
-    "draft_acceptance_rate": "drafts accepted",
-    "accepted_per_verified": "useful verification",
-    "first_position_acceptance_rate": "first position",
-    "acceptance_rate_per_position": "of all steps",
-    "conditional_acceptance_rate_per_position": "after the one before",
-    "near_miss_share": "near misses",
-    "tie_margin": "tie margin",
-    "num_overshoot_tokens": "overshoot tokens",
-}
-"""Short headings for the names in `DEFINITIONS`."""
-
-SOURCE_WORDS = {
-    "engine": "reported by the engine",
-    "derived": "derived from every step",
-    "scrape": "server-wide counters",
-    "absent": NO_DATA,
-}
-"""Where a number came from, in words."""
-
 VERDICT_WORDS = {
     "passed": "PASSED",
     "failed": "FAILED",
@@ -60,11 +37,6 @@ VERDICT_WORDS = {
     "inconclusive": "INCONCLUSIVE",
     "errored": "ERRORED",
 }
-
-
-_INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and symbols, as Unicode has it, that show nothing."""
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -97,28 +69,13 @@ def percent_interval(estimate: Estimate, digits: int = 1) -> str:
     return f"{text} [{100 * estimate.low:.{digits}f}, {100 * estimate.high:.{digits}f}]"
 
 
-def seconds(value: float | None) -> str:
-    """A duration in the unit that reads best, or `no data`."""
-    if value is None:
-        return NO_DATA
-    if value < 1:
-        return f"{1000 * value:.1f} ms"
-    return f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 step`, `2,166 steps`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def visible(text: str) -> str:
     """Untrusted text with everything invisible or direction-changing written out.
 
-    Newline, tab and carriage return show as `⏎`, `⇥` and `␍`; other controls, bidirectional overrides,
-    zero-width characters and spaces that are not the plain one as `<U+202E>`: a drafter that proposes the
-    wrong kind of space is wrong. Markup is left as it is: escaping it is the writer's task.
+    Newline, tab and carriage return show as their escapes; other controls, bidirectional overrides and
+    zero-width characters as `<U+202E>`. Markup is left as it is: escaping it is the writer's task.
     """
-    if text.isprintable() and _BLANK_LETTERS.isdisjoint(text):
+    if text.isprintable():
         return text
     return "".join(_visible_character(character) for character in text)
 
@@ -127,7 +84,6 @@ def _visible_character(character: str) -> str:
     named = {"\n": "⏎", "\t": "⇥", "\r": "␍"}.get(character)
     if named is not None:
         return named
-    is_invisible = unicodedata.category(character) in _INVISIBLE and character != " "
-    if is_invisible or character in _BLANK_LETTERS:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
         return f"<U+{ord(character):04X}>"
     return character

@@ -53,10 +53,8 @@ def measure(num_prompts: int) -> tuple[list[float], list[float], list[float]]:
 
 def main() -> None:
     """Print the Markdown table."""
-    rows = [
-        "| prompts in flight | CPU time with / without | range | wall time with / without | output tokens/s without |",
-        "|---|---|---|---|---|",
-    ]
+    heads = ("in flight", "CPU time with / without", "range", "wall time", "tokens/s without")
+    rows = ["| " + " | ".join(heads) + " |", "|---|---|---|---|---|"]
     for num_prompts in map(int, sys.argv[1:] or ["64", "200"]):
         cpu, wall, speed = measure(num_prompts)
         rows.append(

@@ -1,7 +1,7 @@
 """Decodes a few prompts of a pair with our vllm engine and prints the generation and the facts as JSON.
 
 `python decode_with_vllm.py v1|v2|hookless PAIR NUM_PROMPTS MAX_TOKENS`. With `v2` it runs vLLM's V2 model
-runner without a GPU: Triton interprets its kernels (tens of tokens per second). `hookless` is V1 with a runner
+runner without a GPU: Triton interprets its kernels (tens of tokens a second). `hookless` is V1 with a runner
 that has no rejection sampler to stand in for, as a future version may. It is a script because Triton must be
 set up before vLLM is imported.
 """
