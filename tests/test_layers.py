@@ -62,9 +62,22 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import hides which layer it reaches into"
+            assert node.module
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """Statements that importing the module executes: not those in functions or behind TYPE_CHECKING."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            continue
+        yield child
+        yield from run_at_import(child)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
@@ -89,10 +102,27 @@ def test_module_when_it_needs_an_engine_library_then_imports_it_where_it_is_used
     name = path.relative_to(PACKAGE).as_posix()
     if name.startswith(HEAVY_AT_TOP):
         return
-    top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    for node in top:
-        found = {item.split(".")[0] for item in imports_of(ast.Module(body=[node], type_ignores=[]))}
-        assert not found & HEAVY, name
+    for node in run_at_import(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found = {item.split(".")[0] for item in imports_of(node)}
+            assert not found & HEAVY, name
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("import torch", ["torch"]),
+        ("try:\n    import torch\nexcept ImportError:\n    pass", ["torch"]),
+        ("class A:\n    import torch", ["torch"]),
+        ("def f():\n    import torch", []),
+        ("if TYPE_CHECKING:\n    import torch", []),
+    ],
+)
+def test_run_at_import_when_an_import_is_nested_then_sees_it_only_if_it_runs(
+    source: str, seen: list[str]
+) -> None:
+    nodes = [node for node in run_at_import(ast.parse(source)) if isinstance(node, ast.Import)]
+    assert [name for node in nodes for name in imports_of(node)] == seen
 
 
 def test_modules_when_counted_then_stay_readable() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dflash_doctor.checks.catalog import CHECKS
+
 ROOT = Path(__file__).resolve().parent.parent
 MOVED = {"checks/": "dflash_doctor/bundled/checks/", "fixtures/": "dflash_doctor/bundled/fixtures/"}
 MAX_WHEEL_BYTES = 5_000_000
@@ -55,6 +57,8 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tracked() -> set[str]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no git checkout")
     return set(run("git", "ls-files", cwd=ROOT).split())
 
 
@@ -100,15 +104,7 @@ def test_installed_wheel_when_pytest_dflash_runs_in_an_empty_folder_then_checks_
     command = [str(installed / "python"), "-m", "pytest", "--dflash", "--dflash-max-prompts", "20"]
     text = run(*command, "--junitxml=j.xml", cwd=tmp_path, environment=environment)
     assert "bundled tiny pair" in text
-    assert "8 passed" in text
+    assert f"{len(CHECKS)} passed" in text
     junit = (tmp_path / "j.xml").read_text()
     assert 'classname="checks.test_losslessness"' in junit
     assert "site-packages" not in junit.split("<properties>")[0]
-
-
-def test_environment_when_installed_then_lacks_what_does_not_fit_this_torch() -> None:
-    import importlib.metadata
-
-    for name in ("torchvision", "torchaudio", "torchcodec"):
-        with pytest.raises(importlib.metadata.PackageNotFoundError):
-            importlib.metadata.version(name)

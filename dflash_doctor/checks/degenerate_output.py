@@ -30,12 +30,10 @@ from collections.abc import Sequence
 
 from dflash_doctor.checks.base import Case, CheckLimits, Outcome, failed, passed, skipped
 from dflash_doctor.evidence import RequestTrace, requests_of
-from dflash_doctor.metrics.degeneracy import degeneracy_of
+from dflash_doctor.metrics.degeneracy import void_reason
 from dflash_doctor.metrics.slices import by_category
 from dflash_doctor.records import Finding, Where
 
-_MIN_TOKENS = 64
-"""Shorter answers repeat pairs for good reasons: lists, tables, JSON."""
 _MAX_VOID_SHARE = 0.5
 
 
@@ -47,13 +45,13 @@ def judge(case: Case) -> Outcome:
     also_alone = {
         trace.prompt_id
         for trace in requests_of(case.evidence.target_only)
-        if void_reason(trace, case.limits) is not None
+        if _void_reason(trace, case.limits) is not None
     }
     findings = []
     num_void = 0
     is_failed = False
     for category, members in by_category(requests).items():
-        void = [trace for trace in members if void_reason(trace, case.limits) is not None]
+        void = [trace for trace in members if _void_reason(trace, case.limits) is not None]
         if not void:
             continue
         num_void += len(void)
@@ -67,19 +65,13 @@ def judge(case: Case) -> Outcome:
     return passed(f"none of {len(requests)} outputs repeats itself")
 
 
-def void_reason(trace: RequestTrace, limits: CheckLimits) -> str | None:
-    """Why a sample is void, in words; `None` when it is not."""
-    degeneracy = degeneracy_of(trace.output_ids)
-    if degeneracy.longest_equal_run >= limits.degenerate_repeat_run:
-        return f"holds one token {degeneracy.longest_equal_run} times in a row"
-    rate = degeneracy.distinct_bigram_rate
-    if (
-        rate is not None
-        and degeneracy.num_tokens >= _MIN_TOKENS
-        and rate < limits.degenerate_distinct_bigram_rate
-    ):
-        return f"has only {100 * rate:.0f} % distinct token pairs"
-    return None
+def _void_reason(trace: RequestTrace, limits: CheckLimits) -> str | None:
+    """Why a sample is void under these limits, in words; `None` when it is not."""
+    return void_reason(
+        trace.output_ids,
+        repeat_run=limits.degenerate_repeat_run,
+        distinct_bigram_rate=limits.degenerate_distinct_bigram_rate,
+    )
 
 
 def _finding(
@@ -105,7 +97,7 @@ def _finding(
         severity="error" if too_many else "warning",
         message="the output repeats itself",
         observed=f"{len(void)} of {len(members)} samples of {category} are void; {worst.prompt_id} "
-        f"{void_reason(worst, limits)}",
+        f"{_void_reason(worst, limits)}",
         expected="at most half of a category",
         remedy=remedy,
         where=Where(prompt_id=worst.prompt_id, category=category),

@@ -9,6 +9,12 @@ import msgspec
 
 MAX_PERIOD = 8
 """Loops longer than this many tokens are texts that repeat phrases, which real answers do as well."""
+REPEAT_RUN = 32
+"""This many equal tokens in a row void a sample."""
+DISTINCT_BIGRAM_RATE = 0.2
+"""A longer answer with fewer distinct bigrams than this share is void."""
+MIN_TOKENS_FOR_BIGRAMS = 64
+"""Shorter answers repeat pairs for good reasons: lists, tables, JSON."""
 
 
 class Degeneracy(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +40,23 @@ def degeneracy_of(output_ids: Sequence[int]) -> Degeneracy:
         ),
         distinct_bigram_rate=len(set(bigrams)) / len(bigrams) if bigrams else None,
     )
+
+
+def void_reason(
+    output_ids: Sequence[int],
+    *,
+    repeat_run: int = REPEAT_RUN,
+    distinct_bigram_rate: float = DISTINCT_BIGRAM_RATE,
+) -> str | None:
+    """Why the acceptance of a sample with this output means nothing, in words; `None` when it does."""
+    longest = _longest_periodic(output_ids, 1)
+    if longest >= repeat_run:
+        return f"holds one token {longest} times in a row"
+    if len(output_ids) >= MIN_TOKENS_FOR_BIGRAMS:
+        rate = len(set(pairwise(output_ids))) / (len(output_ids) - 1)
+        if rate < distinct_bigram_rate:
+            return f"has only {100 * rate:.0f} % distinct token pairs"
+    return None
 
 
 def _longest_periodic(tokens: Sequence[int], period: int) -> int:

@@ -11,50 +11,16 @@ Tensor names and config keys are those of z-lab's checkpoints (`DFlashDraftModel
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-
-@dataclass(frozen=True, kw_only=True)
-class DrafterConfig:
-    """What the drafter's arithmetic depends on."""
-
-    hidden_size: int
-    intermediate_size: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    rms_norm_eps: float
-    rope_theta: float
-    block_size: int
-    mask_token_id: int
-    target_layer_ids: tuple[int, ...]
-    """id i is the output of target layer i, which is `hidden_states[i + 1]` in Transformers."""
-
-
-def read_drafter_config(folder: Path) -> DrafterConfig:
-    """The config of a z-lab checkpoint; `rope_parameters` wins over a top-level `rope_theta`."""
-    raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dflash = raw["dflash_config"]
-    return DrafterConfig(
-        hidden_size=raw["hidden_size"],
-        intermediate_size=raw["intermediate_size"],
-        num_layers=raw["num_hidden_layers"],
-        num_heads=raw["num_attention_heads"],
-        num_kv_heads=raw["num_key_value_heads"],
-        head_dim=raw["head_dim"],
-        rms_norm_eps=raw["rms_norm_eps"],
-        rope_theta=raw.get("rope_parameters", {}).get("rope_theta", raw.get("rope_theta", 1e4)),
-        block_size=raw.get("block_size") or dflash["block_size"],
-        mask_token_id=dflash["mask_token_id"],
-        target_layer_ids=tuple(dflash["target_layer_ids"]),
-    )
+from dflash_doctor.errors import UsageError
+from dflash_doctor.reference.config import DrafterConfig, read_drafter_config
 
 
 class RMSNorm(nn.Module):
@@ -203,25 +169,86 @@ class Drafter(nn.Module):
 
 
 def load_drafter(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Drafter:
-    """The drafter of a z-lab checkpoint folder.
+    """The drafter of a z-lab checkpoint folder, in evaluation mode, every tensor accounted for.
 
     Raises:
-        RuntimeError: a tensor is missing, left over, or has another shape (torch names it).
+        UsageError: the config cannot be used, there are no weights, or a tensor is missing, left over or
+            misshapen (each is named).
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     place = Path(folder)
     drafter = Drafter(read_drafter_config(place))
-    tensors = {}
-    for file in sorted(place.glob("*.safetensors")):
-        tensors.update(load_file(file))
+    files = sorted(place.glob("*.safetensors"))
+    tensors: dict[str, Tensor] = {}
+    try:
+        for file in files:
+            tensors.update(load_file(file))
+    except (OSError, SafetensorError) as error:
+        raise UsageError(
+            "the drafter's weights cannot be read", seen=f"{file}: {error}", remedy="copy the file again"
+        ) from error
+    misfits = _misfits(drafter.state_dict(), tensors)
+    if misfits:
+        raise UsageError(
+            "the drafter's tensors do not fit its config",
+            seen=f"{place}: {'; '.join(misfits)}" if files else f"{place}: no *.safetensors file",
+            remedy="compare config.json (layers, heads, taps) with the file, or copy the checkpoint again",
+        )
     drafter.load_state_dict(tensors)
     return drafter.to(dtype).eval()
 
 
-def tap_features(hidden_states: tuple[Tensor, ...], target_layer_ids: tuple[int, ...]) -> Tensor:
-    """Tap features [B, L, taps * hidden] from Transformers' `hidden_states` (embedding first)."""
-    return torch.cat([hidden_states[index + 1] for index in target_layer_ids], dim=-1)
+def _misfits(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> list[str]:
+    lines = [f"{name} is missing" for name in wanted if name not in found]
+    lines += [f"{name} is unknown" for name in found if name not in wanted]
+    lines += [
+        f"{name} is {list(found[name].shape)}, the config says {list(wanted[name].shape)}"
+        for name in wanted
+        if name in found and found[name].shape != wanted[name].shape
+    ]
+    return lines
+
+
+@torch.inference_mode()
+def tap_features(target: Any, token_ids: Sequence[int], target_layer_ids: Sequence[int]) -> Tensor:
+    """Tap features [L, taps * hidden] of one target pass, taps joined in the order given.
+
+    Taken from the layers themselves: the last entry of Transformers' `hidden_states` is behind the final
+    norm, so a tap on the last layer would silently be another quantity there.
+
+    Args:
+        target: a Transformers causal language model in evaluation mode.
+        token_ids: [L].
+        target_layer_ids: id i is the output of layer i.
+
+    Raises:
+        UsageError: a tap lies outside the target.
+    """
+    layers = target.get_decoder().layers
+    outside = [index for index in target_layer_ids if not 0 <= index < len(layers)]
+    if outside:
+        raise UsageError(
+            "a tap lies outside the target",
+            seen=f"target_layer_ids {outside}, the target has {len(layers)} layers (ids from 0)",
+            remedy="name the target that this drafter was trained for",
+        )
+    outputs: dict[int, Tensor] = {}
+
+    def keep(index: int) -> Any:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            outputs[index] = output[0] if isinstance(output, tuple) else output
+
+        return hook
+
+    hooks = [layers[index].register_forward_hook(keep(index)) for index in set(target_layer_ids)]
+    try:
+        target(input_ids=torch.tensor([list(token_ids)], device=target.device), use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return torch.cat([outputs[index][0] for index in target_layer_ids], dim=-1)
 
 
 @torch.inference_mode()

@@ -16,14 +16,39 @@ class FormatEntry:
 
     name: str
     module: str
+    """Has `render(record, evidence) -> bytes`."""
+    media_type: str
     suffix: str
+    shows_requests: bool
+    """Whether it reads the evidence: without, the trace file need not be opened."""
     summary: str
 
 
 FORMATS: tuple[FormatEntry, ...] = (
-    FormatEntry("html", "dflash_doctor.reports.html_page", ".html", "one self-contained page"),
-    FormatEntry("json", "dflash_doctor.reports.json_document", ".json", "the run record"),
-    FormatEntry("terminal", "dflash_doctor.reports.terminal", ".txt", "text for a terminal"),
+    FormatEntry(
+        "html",
+        "dflash_doctor.reports.html_page",
+        "text/html; charset=utf-8",
+        ".html",
+        True,
+        "one self-contained page with a browser of every request",
+    ),
+    FormatEntry(
+        "json",
+        "dflash_doctor.reports.json_document",
+        "application/json",
+        ".json",
+        False,
+        "the run record",
+    ),
+    FormatEntry(
+        "terminal",
+        "dflash_doctor.reports.terminal",
+        "text/plain; charset=utf-8",
+        ".txt",
+        False,
+        "text for a terminal",
+    ),
 )
 
 
@@ -32,8 +57,12 @@ def format_names() -> tuple[str, ...]:
     return tuple(entry.name for entry in FORMATS)
 
 
+def entry_of(name: str) -> FormatEntry:
+    """The entry of the format called `name`, one of `format_names()`."""
+    return next(entry for entry in FORMATS if entry.name == name)
+
+
 def load_renderer(name: str) -> Renderer:
     """The function that writes the format called `name`."""
-    entry = next(entry for entry in FORMATS if entry.name == name)
-    renderer: Renderer = importlib.import_module(entry.module).render
+    renderer: Renderer = importlib.import_module(entry_of(name).module).render
     return renderer

@@ -1,63 +1,67 @@
 """The report as one self-contained HTML page: no network, readable without JavaScript.
 
-Everything from the record and the evidence is untrusted: the template escapes it, the script writes it
-through textContent only, and the page's own policy forbids any other script and any request.
+Everything from the record and the evidence is untrusted: the templates escape it, the script writes it
+through textContent only, and the page's own policy allows this script and this style sheet by their
+hashes and nothing else, no request and no markup made from strings.
 """
 
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
-from collections.abc import Iterator
+import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
-from dflash_doctor.evidence import EngineFacts, Evidence
-from dflash_doctor.records import Finding, RunRecord
+from dflash_doctor.evidence import Evidence
+from dflash_doctor.records import RunRecord
 from dflash_doctor.reports import wording
-from dflash_doctor.reports.curve import acceptance_curve
-from dflash_doctor.reports.samples import pack_samples
+from dflash_doctor.reports.page_view import page_view
 
 _PAGE = Path(__file__).resolve().parent / "page"
-_SEVERITY_ORDER = ("error", "warning", "info")
+_SCRIPTS = ("shell.js", "unpack.js", "steps.js", "browser.js")
+_MAX_WORD = 400
+"""Longest untrusted text shown in one place; the record has all of it."""
 
 
 def render(record: RunRecord, evidence: Evidence | None) -> bytes:
-    """The page, UTF-8."""
-    metrics = record.metrics
-    samples = pack_samples(evidence, record.checks) if evidence is not None else ""
-    script = _asset("report.js")
-    context: dict[str, Any] = {
-        "record": record,
-        "verdict_word": wording.VERDICT_WORDS[record.verdict],
-        "words": wording.VERDICT_WORDS,
-        "definitions": wording.DEFINITIONS,
-        "todo": _the_one_thing(record),
-        "findings": _findings(record),
-        "overall": metrics.overall,
-        "lossless": metrics.lossless,
-        "timing": metrics.timing,
-        "rejections": metrics.rejections,
-        "curve": acceptance_curve(metrics.by_position),
-        "categories": list(metrics.by_category.values()),
-        "near_misses": {name: item.near_miss_share for name, item in metrics.rejections_by_category.items()},
-        "segments": list(metrics.by_segment.values()),
-        "contexts": list(metrics.by_context),
-        "bar": functools.partial(_bar, width=_widest(record)),
-        "facts": list(_facts(record.engine)) if record.engine is not None else [],
-        "settings": [(name, _plain(value)) for name, value in record.settings.items()],
-        "environment": list(_flat(record.environment)),
-        "has_samples": bool(samples),
-        "samples": samples,
-        "style": Markup(_asset("report.css")),
+    """The page, UTF-8; without evidence it has no sample browser."""
+    style = _asset("report.css")
+    # One strict function: what the script declares is not visible to the page.
+    script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, _SCRIPTS)) + "\n})();"
+    context = page_view(record, evidence) | {
+        "style": Markup(style),
         "script": Markup(script),
-        "script_hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "policy": Markup(_policy(style=style, script=script)),
     }
     return _template().render(context).encode("utf-8", errors="replace")
+
+
+def _policy(*, style: str, script: str) -> str:
+    """The page's Content-Security-Policy."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src '{_sha256(style)}'",
+            f"script-src '{_sha256(script)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _sha256(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")
 
 
 def _template() -> jinja2.Template:
@@ -68,70 +72,34 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "visible": lambda text: wording.visible(str(text)),
-        "quoted": lambda text: f"“{wording.visible(str(text))}”",
+    filters: dict[str, Callable[..., str]] = {
+        "visible": _visible,
+        "token": lambda text: _visible(wording.token_text(str(text))),
         "number": wording.number,
         "percent": wording.percent,
         "interval": wording.interval,
         "percent_interval": wording.percent_interval,
+        "seconds": wording.seconds,
+        "plain": _plain,
+        # As the sample browser knows it, so that the link finds it.
+        "sample_ref": lambda name: urllib.parse.quote(wording.visible(str(name)), safe=""),
     }
+    environment.filters |= filters
     return environment.get_template("report.html.j2")
 
 
-def _asset(name: str) -> str:
-    return (_PAGE / name).read_text(encoding="utf-8")
+def _visible(text: object) -> str:
+    """Untrusted text, made visible and kept to a bearable length."""
+    shown = wording.visible(str(text))
+    return shown if len(shown) <= _MAX_WORD else shown[:_MAX_WORD] + "…"
 
 
-def _the_one_thing(record: RunRecord) -> str | None:
-    """The remedy of what the summary speaks of; none when all is well."""
-    if record.verdict == "passed":
-        return None
-    errors = [finding for finding in _findings(record) if finding.severity == "error"]
-    named = next((item for item in errors if record.summary.startswith(item.code)), None)
-    first = named or (errors[0] if errors else None)
-    return first.remedy if first is not None else None
-
-
-def _findings(record: RunRecord) -> list[Finding]:
-    found = [finding for check in record.checks for finding in check.findings]
-    return sorted(found, key=lambda finding: _SEVERITY_ORDER.index(finding.severity))
-
-
-def _widest(record: RunRecord) -> float:
-    """The acceptance length that fills a bar: that of a fully accepted block."""
-    facts = record.engine
-    if facts is not None and facts.num_spec_tokens:
-        return facts.num_spec_tokens + 1.0
-    lengths = [item.mean_acceptance_length.value or 1.0 for item in record.metrics.by_category.values()]
-    return max(lengths, default=1.0)
-
-
-def _bar(value: float | None, *, width: float) -> str:
-    return "0" if value is None else f"{min(100.0, 100 * value / width):.1f}"
-
-
-def _facts(facts: EngineFacts) -> Iterator[tuple[str, str]]:
-    """What the live engine uses, in reading order, `no data` where it could not say."""
-    for name in EngineFacts.__struct_fields__:
-        if name not in ("live", "lossy_settings"):
-            value = getattr(facts, name)
-            yield name, wording.NO_DATA if value is None or value == () else _plain(value)
-    for item in facts.lossy_settings:
-        yield "LOSSY", item
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, _plain(value)
-
-
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
+    """A JSON value in words."""
     if value is None:
-        return "not set"
+        return wording.NO_DATA
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
+        return ", ".join(map(_plain, value)) or "none"
+    return _visible(value)

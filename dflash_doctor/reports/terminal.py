@@ -1,27 +1,21 @@
-"""The report for a terminal: verdict first, then findings, then numbers."""
+"""The report for a terminal: verdict and what to do first, then findings, then numbers."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dflash_doctor.evidence import Evidence
-from dflash_doctor.records import AcceptanceMetrics, CheckRecord, Finding, Metrics, RunRecord
-from dflash_doctor.reports.wording import (
-    NO_DATA,
-    VERDICT_WORDS,
-    interval,
-    number,
-    percent,
-    percent_interval,
-    visible,
-)
+from dflash_doctor.records import CheckRecord, Finding, RunRecord
+from dflash_doctor.reports.headline import findings_of, groups_of, headline
+from dflash_doctor.reports.terminal_numbers import print_field, print_numbers
+from dflash_doctor.reports.wording import NO_DATA, VERDICT_WORDS, percent, seconds, visible
 
 _VERDICT_STYLES = {
     "passed": "bold green",
@@ -31,14 +25,13 @@ _VERDICT_STYLES = {
     "skipped": "dim",
 }
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "cyan"}
-_BAR_WIDTH = 30
-_MAX_PAIRS = 5
-_PLAIN_WIDTH = 100
+_NARROWEST, _PLAIN_WIDTH = 40, 100
+_MAX_CASES = 3
 
 
 def render(record: RunRecord, evidence: Evidence | None) -> bytes:
     """Plain text, without colour, at 100 columns."""
-    return render_terminal(record, width=_PLAIN_WIDTH, color=False).encode()
+    return render_terminal(record, width=_PLAIN_WIDTH, color=False).encode("utf-8", errors="replace")
 
 
 def wants_color(stream: io.TextIOBase | None = None) -> bool:
@@ -48,11 +41,17 @@ def wants_color(stream: io.TextIOBase | None = None) -> bool:
 
 
 def render_terminal(record: RunRecord, *, width: int, color: bool) -> str:
-    """The whole report as text for a terminal of this width."""
+    """The whole report as text, no line longer than `width` columns (40 at least).
+
+    Args:
+        record: the run.
+        width: columns of the terminal.
+        color: whether to use ANSI colours; without, the text holds no escape sequence at all.
+    """
     buffer = io.StringIO()
     console = Console(
         file=buffer,
-        width=max(40, width),
+        width=max(_NARROWEST, width),
         force_terminal=color,
         no_color=not color,
         highlight=False,
@@ -61,23 +60,32 @@ def render_terminal(record: RunRecord, *, width: int, color: bool) -> str:
         legacy_windows=False,
     )
     _headline(console, record)
-    _findings(console, record)
+    _identity(console, record)
+    _findings(console, findings_of(record))
     _causes(console, record)
     _checks(console, record.checks)
-    _acceptance(console, record.metrics)
-    _positions(console, record.metrics)
-    _rejections(console, record.metrics)
+    print_numbers(console, record.metrics)
     _files(console, record)
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
     return "\n".join(lines) + "\n"
 
 
 def _headline(console: Console, record: RunRecord) -> None:
-    verdict = (VERDICT_WORDS[record.verdict], _VERDICT_STYLES[record.verdict])
-    console.print(Text.assemble(verdict, "  ", visible(record.summary)))
+    first = headline(record)
+    code = f"{visible(first.finding.code)} " if first.finding is not None else ""
+    word = (VERDICT_WORDS[record.verdict], _VERDICT_STYLES[record.verdict])
+    console.print(Text.assemble(word, "  ", (f"{code}{visible(first.sentence)}", "bold")))
+    if record.verdict != "passed" or first.todo != "Nothing.":
+        print_field(console, "do first", visible(first.todo), style="bold")
+    if first.seen is not None and first.finding is None:
+        print_field(console, "seen", visible(first.seen))
+    console.print()
+
+
+def _identity(console: Console, record: RunRecord) -> None:
     pair = record.pair
     draft = f" + {visible(pair.draft)}" if pair.draft else ""
-    console.print(Text(f"pair      {visible(pair.target)}{draft} ({pair.method})", style="dim"))
+    print_field(console, "pair", f"{visible(pair.target)}{draft} ({visible(pair.method)})")
     facts = record.engine
     if facts is not None:
         parts = [f"{facts.name} {facts.version or ''}".strip()]
@@ -85,156 +93,74 @@ def _headline(console: Console, record: RunRecord) -> None:
         if facts.num_spec_tokens is not None:
             parts.append(f"K = {facts.num_spec_tokens}")
         parts.append(f"level {record.level or NO_DATA}")
-        console.print(Text("engine    " + ", ".join(parts), style="dim"))
+        print_field(console, "engine", visible(", ".join(parts)))
+        if facts.lossy_settings:
+            print_field(console, "lossy", visible(", ".join(facts.lossy_settings)), style="yellow")
     if record.workload is not None:
         work = record.workload
-        console.print(
-            Text(
-                f"workload  {work.num_prompts} prompts in {len(work.categories)} categories, "
-                f"temperature {work.temperature:g}, at most {work.max_tokens} tokens, "
-                f"thinking {work.thinking}",
-                style="dim",
-            )
-        )
-    if record.incomplete:
-        console.print(Text("stopped   " + visible(record.incomplete), style="red"))
+        how = "greedy" if work.temperature == 0 else f"temperature {work.temperature:g}"
+        limit = NO_DATA if work.max_tokens is None else f"at most {work.max_tokens} tokens"
+        text = f"{work.num_prompts:,} prompts in {len(work.categories)} categories, {how}, {limit}"
+        print_field(console, "workload", f"{text}, thinking {visible(work.thinking)}")
+    if record.incomplete and record.verdict != "errored":
+        lines = (visible(line.strip()) for line in record.incomplete.splitlines())
+        print_field(console, "stopped", "\n".join(lines), style="red")
     console.print()
 
 
-def _findings(console: Console, record: RunRecord) -> None:
-    for check in record.checks:
-        for finding in check.findings:
-            if finding.severity == "info" and record.verdict != "passed":
-                continue
-            for line in finding_lines(finding):
-                console.print(line)
-            console.print()
-
-
-def finding_lines(finding: Finding) -> Iterable[Text]:
-    """A finding in its three parts."""
-    style = _SEVERITY_STYLES[finding.severity]
-    yield Text.assemble((f"{finding.code} {finding.severity}", style), " ", visible(finding.message))
-    for name, text in (
-        ("observed", finding.observed),
-        ("expected", finding.expected),
-        ("do", finding.remedy),
-    ):
-        if text:
-            yield Text.assemble((f"  {name + ':':<10}", "dim"), visible(text))
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    for group in groups_of(findings):
+        first = group[0]
+        style = _SEVERITY_STYLES[first.severity]
+        times = f"  ({len(group)} times)" if len(group) > 1 else ""
+        title = Text.assemble(
+            (visible(f"{first.code} {first.severity}"), style), "  ", visible(first.message), times
+        )
+        console.print(title)
+        for finding in group[:_MAX_CASES]:
+            if finding.observed:
+                print_field(console, "seen", visible(finding.observed), indent=2)
+        if len(group) > _MAX_CASES:
+            print_field(console, "", f"and {len(group) - _MAX_CASES} more", style="dim")
+        if first.expected:
+            print_field(console, "expected", visible(first.expected), indent=2)
+        if first.remedy:
+            print_field(console, "do", visible(first.remedy), indent=2)
+        console.print()
 
 
 def _causes(console: Console, record: RunRecord) -> None:
     if not record.diagnosis:
         return
-    console.print(Text("Causes, best first", style="bold"))
+    console.print(Text("causes, likeliest first", style="bold"))
     for cause in record.diagnosis:
-        console.print(Text(f"  {cause.cause} ({cause.confidence:.2f}, {cause.kind}): {cause.summary}"))
+        name = f"{cause.cause}  {percent(cause.confidence, 0)}, {cause.kind}"
+        console.print(Text(visible(f"  {name}: {cause.summary}")))
         for against in cause.against:
-            console.print(Text(f"    against: {visible(against)}", style="dim"))
-    console.print(Text(f"  dflash-doctor explain {record.diagnosis[0].cause}", style="dim"))
+            print_field(console, "against", visible(against), indent=4, style="dim")
+    console.print(Text(visible(f"  dflash-doctor explain {record.diagnosis[0].cause}"), style="dim"))
     console.print()
 
 
-def _checks(console: Console, checks: Iterable[CheckRecord]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+def _checks(console: Console, checks: Sequence[CheckRecord]) -> None:
+    """One line each; what did not pass is named, for a passed check the name of the bad thing misleads."""
+    table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for check in checks:
-        table.add_row(
-            Text(VERDICT_WORDS[check.verdict], style=_VERDICT_STYLES[check.verdict]),
-            Text(check.code),
-            Text(check.name),
-            Text(visible(check.reason), style="dim"),
-        )
-    console.print(table)
-    console.print()
-
-
-def _acceptance(console: Console, metrics: Metrics) -> None:
-    if metrics.overall is None:
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("acceptance", no_wrap=True)
-    for heading in ("requests", "steps", "tokens per step", "accepted", "first position", "near misses"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows = [metrics.overall, *metrics.by_category.values(), *metrics.by_segment.values()]
-    for row in rows:
-        rejections = (
-            metrics.rejections if row is metrics.overall else metrics.rejections_by_category.get(row.label)
-        )
-        table.add_row(*_acceptance_row(row, rejections.near_miss_share if rejections else None))
-    console.print(table)
-    console.print()
-
-
-def _acceptance_row(row: AcceptanceMetrics, near_miss_share: float | None) -> tuple[str, ...]:
-    return (
-        visible(row.label),
-        str(row.num_requests),
-        number(row.num_drafts, 0),
-        interval(row.mean_acceptance_length),
-        percent(row.draft_acceptance_rate.value),
-        percent(row.first_position_acceptance_rate.value),
-        percent(near_miss_share, 0),
-    )
-
-
-def _positions(console: Console, metrics: Metrics) -> None:
-    if not metrics.by_position:
-        return
-    console.print(
-        Text("position  accepted in so many of the steps [95 %], after the one before", style="bold")
-    )
-    for item in metrics.by_position:
-        rate = item.acceptance_rate.value or 0.0
-        bar = "█" * round(_BAR_WIDTH * rate)
-        console.print(
-            Text.assemble(
-                f"{item.position:>8}  ",
-                (f"{bar:<{_BAR_WIDTH}}", "green"),
-                f"  {percent_interval(item.acceptance_rate):<22}",
-                (f"{percent(item.conditional_acceptance_rate.value):>8}", "dim"),
-            )
-        )
-    console.print()
-
-
-def _rejections(console: Console, metrics: Metrics) -> None:
-    rejections = metrics.rejections
-    if rejections is None or not rejections.num_rejections:
-        return
-    console.print(
-        Text(
-            f"rejections  {rejections.num_rejections:,} steps; {percent(rejections.first_position_share)} at "
-            f"the first position; {percent(rejections.near_miss_share)} near misses (target's rank 2 to 5)",
-            style="bold",
-        )
-    )
-    for pair in rejections.pairs[:_MAX_PAIRS]:
-        drafted, chosen = visible(repr(pair.drafted_text)), visible(repr(pair.chosen_text))
-        console.print(Text(f"  {pair.count:>5} x  drafted {drafted}, target chose {chosen}"))
-    timing = metrics.timing
-    if (
-        timing is not None
-        and timing.speculative_output_tokens_per_s
-        and timing.target_only_output_tokens_per_s
-    ):
-        console.print(
-            Text(
-                f"\nspeed  {timing.speculative_output_tokens_per_s:,.0f} output tokens/s with speculation, "
-                f"{timing.target_only_output_tokens_per_s:,.0f} without (one pass each, not interleaved: "
-                "for orientation)",
-                style="dim",
-            )
-        )
-    console.print()
+        named = check.reason if check.verdict == "passed" else f"{check.name}: {check.reason}"
+        word = Text(VERDICT_WORDS[check.verdict], style=_VERDICT_STYLES[check.verdict])
+        table.add_row(word, Text(visible(check.code)), Text(visible(named)))
+    if checks:
+        console.print(table)
+        console.print()
 
 
 def _files(console: Console, record: RunRecord) -> None:
-    names = [name for name in (record.artifacts.report, record.artifacts.traces) if name]
-    console.print(
-        Text(f"run {record.run_id}, {record.duration_s:.0f} s; files: {', '.join(names)}", style="dim")
+    artifacts = record.artifacts
+    names: Iterable[str | None] = (artifacts.report, artifacts.traces, artifacts.engine_log)
+    files = ", ".join(visible(name) for name in names if name) or "none"
+    print_field(
+        console, "run", f"{visible(record.run_id)}, {seconds(record.duration_s)}; files: {files}", style="dim"
     )

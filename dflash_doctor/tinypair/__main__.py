@@ -8,25 +8,55 @@ from pathlib import Path
 
 import click
 
+from dflash_doctor.errors import DoctorError, EngineMissingError
+
 
 @click.command()
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--seed", default=0, show_default=True, help="Of corpus, weights and batches.")
-@click.option("--threads", default=2, show_default=True, help="With 1 a rebuild gives the same bytes.")
-@click.option("--scale", default=1.0, show_default=True, help="Multiplies the length of the training.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of corpus, weights and batches."
+)
+@click.option(
+    "--threads",
+    default=2,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="With 1 a rebuild gives the same bytes.",
+)
+@click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Multiplies the length of the training.",
+)
 def main(out: Path, seed: int, threads: int, scale: float) -> None:
     """Train a target and a DFlash drafter on a synthetic corpus and write both to OUT."""
-    import torch
+    try:
+        _build(out, seed=seed, threads=threads, scale=scale)
+    except DoctorError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
 
+
+def _build(out: Path, *, seed: int, threads: int, scale: float) -> None:
+    try:
+        import torch
+        import transformers  # noqa: F401  found out now rather than minutes later
+    except ImportError as error:
+        raise EngineMissingError(
+            "building a pair needs torch and transformers",
+            seen=str(error),
+            remedy="pip install 'dflash-doctor[reference]'",
+        ) from error
     from dflash_doctor.tinypair.build import build_pair
+    from dflash_doctor.tinypair.measure import acceptance_table
     from dflash_doctor.tinypair.shape import Recipe
 
     torch.set_num_threads(threads)
     recipe = Recipe() if scale == 1.0 else Recipe().scaled(scale)
     built = build_pair(out, recipe=recipe, seed=seed, report=_Lines())
-    click.echo(f"{built.folder}: acceptance length {built.acceptance_length:.2f}")
-    for category, length in built.acceptance_length_by_category.items():
-        click.echo(f"  {category:<8} {length:.2f}")
+    click.echo(f"{built.folder}\n\n{acceptance_table(built.acceptance)}")
 
 
 class _Lines:
@@ -36,14 +66,14 @@ class _Lines:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._last = 0.0
+        self._last = self._started
 
     def __call__(self, stage: str, done: int, total: int, detail: str) -> None:
         now = time.monotonic()
         if now - self._last >= self._PERIOD_S or done == total:
             self._last = now
             elapsed = now - self._started
-            sys.stderr.write(f"{elapsed:6.0f} s  {stage:<17} {done:>5} of {total}  {detail}\n")
+            click.echo(f"{elapsed:6.0f} s  {stage:<17} {done:>5} of {total}  {detail}", err=True)
 
 
 if __name__ == "__main__":

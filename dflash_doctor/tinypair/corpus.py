@@ -3,7 +3,8 @@
 Where a person would choose freely, a *noisy look-up* chooses: a hash of what was asked picks one variant
 most of the time, chance picks otherwise. So answers can be learnt but never fully, and the target's
 second choice is a real one. Categories differ on purpose: `code` follows from the question nearly word
-for word, `ramble` hardly at all.
+for word; in `ramble` every content word is looked up from the one before it, which a target does one word at
+a time and a drafter would have to do for the whole block at once.
 """
 
 from __future__ import annotations
@@ -36,19 +37,22 @@ HOBBIES = ["music", "chess", "hiking", "reading", "running", "cooking", "paintin
 JOBS = ["pilot", "writer", "doctor", "baker", "teacher", "farmer", "nurse", "lawyer"]
 COLOURS = ["purple", "red", "green", "yellow", "white", "black"]
 PRODUCTS = ["lamp", "bottle", "chair", "table", "jacket", "clock"]
-LISTS = ["scores", "values", "weights", "ages", "prices", "lengths"]
-VARIABLES = ["n", "x", "item", "value"]
-MOODS = ["calm", "lazy", "sad", "angry", "happy"]
-SCENES = ["summer", "night", "winter", "sea", "city"]
+LISTS = ["scores", "values", "weights", "ages", "prices", "lengths", "items", "points"]
+VARIABLES = ["n", "x", "item", "value", "entry"]
+MOODS = ["calm", "lazy", "sad", "angry", "happy", "proud"]
+SCENES = ["summer", "night", "winter", "sea", "city", "music"]
 ADJECTIVES = [
     "rusty", "crooked", "hungry", "distant", "hollow", "bright", "quiet", "broken", "golden",
-    "heavy",
+    "heavy", "sleepy", "bitter", "narrow", "gentle",
 ]  # fmt: skip
 NOUNS = [
     "garden", "shadow", "pocket", "bridge", "engine", "thunder", "letter", "clock", "river",
-    "window",
+    "window", "candle", "island", "kettle", "forest",
 ]  # fmt: skip
-VERBS = ["follows", "answers", "crosses", "gathers", "paints", "opens", "hides", "carries"]
+VERBS = [
+    "follows", "answers", "crosses", "gathers", "paints", "opens", "hides", "carries", "forgets",
+    "breaks",
+]  # fmt: skip
 TIPS = (
     "Keep notes about your progress.",
     "Do not be afraid of mistakes.",
@@ -56,7 +60,12 @@ TIPS = (
     "Find a friend to join you.",
     "Watch how experts do it.",
     "Start with something small.",
+    "Set a small goal each week.",
+    "Take breaks when you feel tired.",
+    "Read a good book about it.",
 )
+WISHES = ("Take care!", "See you soon!", "All the best!")
+PRAISES = ("It is good to know you.", "Everyone likes your work.", "Have a lovely day.", "You are very kind.")
 REASONS = ("it is cheaper", "the food is great", "the museums are famous", "the people are kind")
 CATEGORIES = ("math", "code", "chat", "json", "ramble")
 
@@ -70,6 +79,11 @@ class Dialogue:
     thinking: str
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """The user's turns: what makes two dialogues the same task."""
+        return self.turns[::2]
+
+    @property
     def messages(self) -> tuple[dict[str, str], ...]:
         """The turns as chat messages, without the last answer."""
         roles = ("user", "assistant")
@@ -79,7 +93,7 @@ class Dialogue:
 
 
 def dialogues(category: str, count: int, *, seed: int) -> list[Dialogue]:
-    """`count` different dialogues of one category; the same for the same seed."""
+    """`count` dialogues of one category, the same for the same seed; some may ask the same question."""
     generator = random.Random(f"{category}/{seed}")
     make = _MAKERS[category]
     return [make(generator) for _ in range(count)]
@@ -99,11 +113,12 @@ def _math(generator: random.Random) -> Dialogue:
     first, second, third = generator.randint(2, 30), generator.randint(2, 15), generator.randint(2, 9)
     kind = generator.randrange(3)
     if kind == 0:
+        total = first + second
+        third = min(third, total - 1)
         question = (
             f"{name} has {first} {thing}. {name} buys {second} more and gives {third} to {other}. "
             f"How many {thing} does {name} have now?"
         )
-        total = first + second
         answer = (
             f"{name} starts with {first} {thing}.\nAfter buying {second} more, {name} has "
             f"{first} + {second} = {total} {thing}.\nAfter giving {third} to {other}, {name} has "
@@ -138,7 +153,7 @@ def _math(generator: random.Random) -> Dialogue:
 
 def _code(generator: random.Random) -> Dialogue:
     what, variable = generator.choice(LISTS), generator.choice(VARIABLES)
-    number = generator.randint(2, 9)
+    number = generator.randint(2, 40)
     task = generator.randrange(4)
     if task == 0:
         name, ask = f"add_{what}", f"adds {number} to every value in {what}"
@@ -161,7 +176,7 @@ def _code(generator: random.Random) -> Dialogue:
 
 
 def _chat_turn(generator: random.Random) -> tuple[str, str, str]:
-    kind = generator.randrange(4)
+    kind = generator.randrange(5)
     if kind == 0:
         country = generator.choice(sorted(CAPITALS))
         question = f"Which city is the capital of {country}?"
@@ -193,6 +208,13 @@ def _chat_turn(generator: random.Random) -> tuple[str, str, str]:
         ending = _look_up(generator, hobby + "!", ("Good luck!", f"Enjoy {hobby}!"))
         answer = f"Here are three tips for {hobby}:\n1. {first}\n2. {second}\n3. {third}\n{ending}"
         thought = f"Three tips for {hobby} are needed."
+    elif kind == 3:
+        name, job = generator.choice(NAMES), generator.choice(JOBS)
+        question = f"Write a short greeting for my friend {name} who is a {job}."
+        praise = _look_up(generator, name, PRAISES)
+        wish = _look_up(generator, job + praise, WISHES)
+        answer = f"Hi {name}, thank you for being such a good {job}. {praise} {wish}"
+        thought = f"{name} is a {job}."
     else:
         colour, product = generator.choice(COLOURS), generator.choice(PRODUCTS)
         question = f"Describe a {colour} {product} in one sentence."
@@ -257,16 +279,16 @@ def _ramble(generator: random.Random) -> Dialogue:
     )
     question = form.format(scene, mood, word)
     sentences = []
-    key = f"{mood}{word}"
     for _ in range(3):
-        # Each word depends on several before it: tables too large to be learnt well in this little training.
-        noun = _look_up(generator, key + word, NOUNS)
-        verb = _look_up(generator, noun + word, VERBS)
-        second = _look_up(generator, verb + noun + mood, ADJECTIVES)
-        last = _look_up(generator, second + noun + scene, NOUNS)
-        opening = _look_up(generator, noun + word + scene, ("The", "A", "One"))
+        # Keys of two words, of which one is fixed for the whole text: tables of about a hundred entries,
+        # small enough to be learnt.
+        noun = _look_up(generator, f"noun {word} {mood}", NOUNS)
+        verb = _look_up(generator, f"verb {noun} {scene}", VERBS)
+        second = _look_up(generator, f"adjective {verb} {mood}", ADJECTIVES)
+        last = _look_up(generator, f"noun {second} {scene}", NOUNS)
+        opening = _look_up(generator, f"opening {word}", ("The", "A", "One"))
         sentences.append(f"{opening} {word} {noun} {verb} the {second} {last}.")
-        word, key = second, last
+        word = _look_up(generator, f"next {last} {mood}", ADJECTIVES)
     return Dialogue("ramble", (question, " ".join(sentences)), f"The mood is {mood}.")
 
 

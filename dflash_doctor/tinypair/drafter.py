@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dflash_doctor.reference.dflash import Drafter, DrafterConfig, draft_block, tap_features
+from dflash_doctor.reference.config import DrafterConfig
+from dflash_doctor.reference.dflash import Drafter, draft_block, tap_features
 from dflash_doctor.tinypair.shape import PairShape, Recipe
 from dflash_doctor.tinypair.target import adamw, set_rate
 
@@ -47,14 +48,13 @@ def drafter_config(shape: PairShape) -> DrafterConfig:
     )
 
 
-@torch.inference_mode()
 def with_features(
-    target: Any, token_ids: Sequence[int], num_prompt: int, layers: tuple[int, ...]
+    target: Any, token_ids: Sequence[int], num_prompt: int, target_layer_ids: Sequence[int]
 ) -> Completed:
     """A completed prompt with the features of one target pass."""
-    tokens = torch.tensor([list(token_ids)])
-    output = target(input_ids=tokens, output_hidden_states=True, use_cache=False)
-    return Completed(tokens[0], num_prompt, tap_features(output.hidden_states, layers)[0])
+    return Completed(
+        torch.tensor(list(token_ids)), num_prompt, tap_features(target, token_ids, target_layer_ids)
+    )
 
 
 def train_drafter(
@@ -71,6 +71,15 @@ def train_drafter(
 
     Every step draws sequences and, in each, anchors inside the answer; all their blocks are filled in one
     pass, each block seeing the context before its anchor and itself.
+
+    Args:
+        drafter: untrained; left in evaluation mode.
+        embedding: the target's, its weight without gradient.
+        head: the target's, its weight without gradient.
+        examples: what the target says, with features.
+        recipe: steps, batch, anchors per sequence and peak rate.
+        seed: of sequences and anchors.
+        report: called with (step, steps, loss).
     """
     generator = random.Random(seed)
     optimizer = adamw(drafter, recipe.draft_peak_lr)
@@ -148,7 +157,8 @@ def walk(drafter: Drafter, embedding: nn.Embedding, head: nn.Linear, item: Compl
     """Accepted draft tokens of each verify step along the target's own greedy text.
 
     Since greedy verification keeps exactly the target's tokens, walking its text gives what an engine
-    would accept, without generating anything.
+    would accept, without generating anything. Only drafts of tokens that stand in the text count; an engine
+    may count accepted drafts beyond the end token, which it then throws away.
     """
     tokens = item.tokens.tolist()
     anchor, accepted = item.num_prompt, []

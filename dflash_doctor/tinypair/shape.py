@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -91,12 +91,15 @@ class Recipe:
     draft_anchors: int = 16
     draft_peak_lr: float = 3e-3
     draft_prompts: int = 3000
+    max_answer_tokens: int = 128
+    """Longest answer of the target that the drafter is trained and measured on."""
     num_test_prompts: int = 40
-    """Per category; never seen in training."""
+    """Per category; neither the target nor the drafter is trained on these questions."""
 
     def scaled(self, factor: float) -> Recipe:
-        """The recipe with counts multiplied, each at least a few."""
-        return Recipe(
+        """The recipe with counts multiplied, each at least a few; batches, rates and lengths stay."""
+        return replace(
+            self,
             target_steps=max(4, round(self.target_steps * factor)),
             num_dialogues=max(200, round(self.num_dialogues * factor)),
             draft_steps=max(4, round(self.draft_steps * factor)),

@@ -23,6 +23,9 @@ _BETAS = (0.9, 0.98)
 _FLAT_SHARE = 0.6
 """Of the steps, those at the peak rate before the cosine begins."""
 _WARM_UP_STEPS = 50
+_DECODED_TOGETHER = 64
+_SHOWN_STEPS = 50
+"""Progress shows the mean over so many: batches of one length, so of few categories, differ widely."""
 
 
 def build_target(shape: PairShape) -> Any:
@@ -50,7 +53,7 @@ def train_target(
         examples: encoded dialogues.
         recipe: steps, batch size and peak rate.
         seed: of the batch order.
-        report: called with (step, steps, loss).
+        report: called with (step, steps, mean answer loss of the last steps).
     """
     optimizer = adamw(model, recipe.target_peak_lr)
     batches = _batches(examples, recipe.target_batch, seed=seed)
@@ -70,10 +73,13 @@ def train_target(
         optimizer.step()
         answers = weights == 1
         losses.append(float(loss.detach()[answers].mean()))
-        report(step + 1, recipe.target_steps, losses[-1])
+        report(step + 1, recipe.target_steps, _mean(losses[-_SHOWN_STEPS:]))
     model.eval()
-    tail = losses[-max(1, len(losses) // 10) :]
-    return sum(tail) / len(tail)
+    return _mean(losses[-max(1, len(losses) // 10) :])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def adamw(model: torch.nn.Module, peak_rate: float) -> torch.optim.Optimizer:
@@ -126,19 +132,38 @@ def _padded(batch: Sequence[Encoded]) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def complete(model: Any, prompts: Sequence[list[int]], *, end_id: int, max_tokens: int) -> list[list[int]]:
-    """Greedy answers of the target, each up to its end token, decoded in batches of equal prompt length."""
+def complete(
+    model: Any,
+    prompts: Sequence[list[int]],
+    *,
+    end_id: int,
+    max_tokens: int,
+    report: Callable[[int, int], None] = lambda *_: None,
+) -> list[list[int]]:
+    """Greedy answers of the target, each up to and with its end token.
+
+    Prompts of equal length are decoded together, so no padding can change an answer.
+
+    Args:
+        model: a Transformers causal language model in evaluation mode.
+        prompts: token ids.
+        end_id: ends an answer.
+        max_tokens: longest answer.
+        report: called with (prompts answered, prompts).
+    """
     answers: list[list[int]] = [[] for _ in prompts]
     by_length: dict[int, list[int]] = {}
     for index, prompt in enumerate(prompts):
         by_length.setdefault(len(prompt), []).append(index)
+    done = 0
     for members in by_length.values():
-        for start in range(0, len(members), 64):
-            group = members[start : start + 64]
-            for index, ids in zip(
-                group, _decode(model, [prompts[i] for i in group], end_id, max_tokens), strict=True
-            ):
+        for start in range(0, len(members), _DECODED_TOGETHER):
+            group = members[start : start + _DECODED_TOGETHER]
+            decoded = _decode(model, [prompts[index] for index in group], end_id, max_tokens)
+            for index, ids in zip(group, decoded, strict=True):
                 answers[index] = ids
+            done += len(group)
+            report(done, len(prompts))
     return answers
 
 

@@ -49,7 +49,8 @@ def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Tokenizer:
     tokenizer.train_from_iterator(texts, trainer)
     # Thinking markers are ordinary text to a reader: kept when special tokens are skipped.
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in THINKING_TOKENS])
-    return tokenizer
+    # Read again: the object in memory would still skip them as special, the written file does not.
+    return Tokenizer.from_str(tokenizer.to_str())
 
 
 def conversation_text(turns: Sequence[str], *, thinking: str | None = None) -> tuple[str, str]:

@@ -6,13 +6,15 @@ A line is `{"id": ..., "category": ..., ...}` and exactly one of
 - `prompt`: raw text, tokenised as it is;
 - `turns`: a list of user messages; each is one request, the answers in between are the model's own.
 
-`category` may be left out (`uncategorised`), and `id` too (the line number then stands in).
+`category` may be left out (`uncategorised`), and `id` too (file name and line number then stand in). Ids are
+unique over the workload, and so are the ids of the requests that they make.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,8 @@ _MAX_LINE_BYTES = 32 * 1024 * 1024
 """A line larger than this is not a prompt; reading on would only fill the memory."""
 _FORMS = ("messages", "prompt", "turns")
 _KEYS = {"id", "category", *_FORMS}
+_UNPRINTABLE = {"Cc", "Zl", "Zp"}
+"""Unicode categories that would break a line of a report: control characters and line separators."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,13 @@ class Prompt:
     messages: tuple[dict[str, Any], ...] | None = None
     prompt: str | None = None
     turns: tuple[str, ...] | None = None
+
+    @property
+    def request_ids(self) -> tuple[str, ...]:
+        """One id for every request that this prompt makes: `math-1`, or `chat-3#1`, `chat-3#2` for turns."""
+        if self.turns is None:
+            return (self.id,)
+        return tuple(f"{self.id}#{number}" for number in range(1, len(self.turns) + 1))
 
     @property
     def sha256(self) -> str:
@@ -74,9 +85,11 @@ def load_prompts(path: str | Path) -> Workload:
         for number, line in _lines(file):
             where = f"{file}:{number}"
             prompt = _parse(line, where, default_id=f"{file.stem}-{number}")
-            if prompt.id in first_seen:
-                raise _bad_line(where, f"id {prompt.id!r} is already used at {first_seen[prompt.id]}")
-            first_seen[prompt.id] = where
+            # The id itself too: `a` with one request beside `a` with turns would be two prompts of one name.
+            for name in dict.fromkeys((prompt.id, *prompt.request_ids)):
+                if name in first_seen:
+                    raise _bad_line(where, f"id {name!r} is already used at {first_seen[name]}")
+                first_seen[name] = where
             prompts.append(prompt)
     if not prompts:
         raise UsageError(
@@ -107,10 +120,7 @@ def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse(line: bytes, where: str, *, default_id: str) -> Prompt:
-    try:
-        item = json.loads(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise _bad_line(where, f"not JSON: {error}") from error
+    item = _json(line, where)
     if not isinstance(item, dict):
         raise _bad_line(where, f"a JSON {type(item).__name__}, not an object")
     unknown = sorted(item.keys() - _KEYS)
@@ -119,8 +129,8 @@ def _parse(line: bytes, where: str, *, default_id: str) -> Prompt:
     given = [form for form in _FORMS if item.get(form) is not None]
     if len(given) != 1:
         raise _bad_line(where, "it needs exactly one of messages, prompt, turns; it has " + _listed(given))
-    name = _text(item.get("id", default_id), "id", where)
-    category = _text(item.get("category", UNCATEGORISED), "category", where)
+    name = _name(item.get("id", default_id), "id", where)
+    category = _name(item.get("category", UNCATEGORISED), "category", where)
     form = given[0]
     if form == "prompt":
         return Prompt(name, category, prompt=_text(item["prompt"], "prompt", where))
@@ -131,10 +141,28 @@ def _parse(line: bytes, where: str, *, default_id: str) -> Prompt:
     return Prompt(name, category, messages=tuple(_message(message, where) for message in messages))
 
 
+def _json(line: bytes, where: str) -> Any:
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _bad_line(where, f"not UTF-8: {error.reason} at byte {error.start}") from error
+    try:
+        item = json.loads(text)
+        # JSON can spell half of a surrogate pair (\ud800), which is no text that a tokenizer could take.
+        if "\\u" in text:
+            json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise _bad_line(where, "half of a surrogate pair, which is no text") from error
+    except (ValueError, RecursionError) as error:
+        raise _bad_line(where, f"not JSON: {error}") from error
+    return item
+
+
 def _message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise _bad_line(where, "a message without a role")
-    if not isinstance(message.get("content"), str | list):
+    calls_a_tool = isinstance(message.get("tool_calls"), list) and message["tool_calls"]
+    if not isinstance(message.get("content"), str | list) and not calls_a_tool:
         raise _bad_line(where, f"a {message['role']} message without content")
     return message
 
@@ -143,6 +171,13 @@ def _text(value: Any, name: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise _bad_line(where, f"{name} is not a text: {value!r:.80}")
     return value
+
+
+def _name(value: Any, name: str, where: str) -> str:
+    text = _text(value, name, where)
+    if any(unicodedata.category(character) in _UNPRINTABLE for character in text):
+        raise _bad_line(where, f"{name} has a control character or a line break in it: {text!r:.80}")
+    return text
 
 
 def _filled_list(value: Any, name: str, where: str) -> list[Any]:

@@ -11,12 +11,12 @@ from dflash_doctor.workloads.prompts import Prompt
 
 def num_turns(prompt: Prompt) -> int:
     """Requests that this prompt makes."""
-    return 1 if prompt.turns is None else len(prompt.turns)
+    return len(prompt.request_ids)
 
 
 def request_id(prompt: Prompt, turn: int) -> str:
     """`math-1` for a single request, `chat-3#2` for the second turn."""
-    return prompt.id if prompt.turns is None else f"{prompt.id}#{turn + 1}"
+    return prompt.request_ids[turn]
 
 
 def conversation_for_turn(prompt: Prompt, turn: int, answers: Sequence[str]) -> Conversation:

@@ -2,133 +2,92 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 torch = pytest.importorskip("torch", reason="building a pair needs torch")
-pytest.importorskip("transformers", reason="building a pair needs transformers")
+transformers = pytest.importorskip("transformers", reason="building a pair needs transformers")
 
 from dflash_doctor.bundled import bundled_fixtures  # noqa: E402
+from dflash_doctor.errors import UsageError  # noqa: E402
 from dflash_doctor.reference.dflash import load_drafter  # noqa: E402
+from dflash_doctor.tinypair import build  # noqa: E402
+from dflash_doctor.tinypair.__main__ import main  # noqa: E402
 from dflash_doctor.tinypair.build import BuiltPair, build_pair  # noqa: E402
-from dflash_doctor.tinypair.corpus import CATEGORIES, dialogues  # noqa: E402
-from dflash_doctor.tinypair.drafter import block_mask  # noqa: E402
+from dflash_doctor.tinypair.corpus import CATEGORIES, Dialogue  # noqa: E402
 from dflash_doctor.tinypair.shape import PairShape, Recipe  # noqa: E402
-from dflash_doctor.tinypair.target import set_rate  # noqa: E402
-from dflash_doctor.tinypair.text import CHAT_TEMPLATE, conversation_text, train_tokenizer  # noqa: E402
 from dflash_doctor.workloads.prompts import load_prompts  # noqa: E402
 
 BUNDLED = bundled_fixtures() / "tiny_pair"
+SHAPE = PairShape(
+    hidden_size=64,
+    intermediate_size=96,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    num_target_layers=4,
+    num_draft_layers=1,
+    block_size=5,
+    target_layer_ids=(0, 3),
+)
+"""Another shape than the bundled pair's, with a tap on the last layer."""
+MICRO = replace(Recipe().scaled(0.004), max_answer_tokens=12)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
 def micro(tmp_path_factory: pytest.TempPathFactory) -> BuiltPair:
-    """A pair of another shape, trained for a moment: every step of the build in seconds."""
-    shape = PairShape(
-        hidden_size=64,
-        intermediate_size=96,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        num_target_layers=4,
-        num_draft_layers=1,
-        block_size=5,
-        target_layer_ids=(0, 2),
+    """Trained for a moment: every step of the build in seconds."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    built = build_pair(tmp_path_factory.mktemp("pair"), shape=SHAPE, recipe=MICRO, seed=3)
+    torch.set_num_threads(before)
+    return built
+
+
+def test_build_pair_when_run_then_has_the_files_of_the_bundled_pair(micro: BuiltPair) -> None:
+    names, bundled = (
+        sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        for folder in (micro.folder, BUNDLED)
     )
-    return build_pair(tmp_path_factory.mktemp("pair"), shape=shape, recipe=Recipe().scaled(0.004), seed=3)
-
-
-@pytest.mark.parametrize("category", CATEGORIES)
-def test_dialogues_when_made_twice_then_are_the_same_and_other_seeds_are_not(category: str) -> None:
-    first = dialogues(category, 30, seed=1)
-    assert first == dialogues(category, 30, seed=1)
-    assert first != dialogues(category, 30, seed=2)
-    for item in first:
-        assert len(item.turns) % 2 == 0
-        assert all(item.turns)
-        assert item.messages[-1]["role"] == "user"
-
-
-def test_math_dialogues_when_read_then_the_sums_are_right() -> None:
-    import re
-
-    for item in dialogues("math", 200, seed=5):
-        for left, sign, right, total in re.findall(r"(\d+) ([+*-]) (\d+) = (-?\d+)", item.turns[-1]):
-            assert {"+": int(left) + int(right), "-": int(left) - int(right), "*": int(left) * int(right)}[
-                sign
-            ] == int(total)
-
-
-def test_tokenizer_when_trained_then_round_trips_and_keeps_digits_single() -> None:
-    texts = ["".join(conversation_text(item.turns)) for item in dialogues("math", 300, seed=0)]
-    tokenizer = train_tokenizer(texts, vocab_size=600)
-    text = "Mia has 1234 stickers. É\n\n🙂"
-    encoded = tokenizer.encode(text)
-    assert tokenizer.decode(encoded.ids) == text
-    assert [token for token in encoded.tokens if token.isdigit()] == ["1", "2", "3", "4"]
-    assert [tokenizer.token_to_id(name) for name in ("<|endoftext|>", "<|im_end|>", "<|mask|>")] == [0, 2, 3]
-    assert tokenizer.encode("<think>").ids == [tokenizer.token_to_id("<think>")]
-
-
-def test_chat_template_when_rendered_then_equals_the_text_of_training() -> None:
-    import jinja2
-
-    template = jinja2.Environment().from_string(CHAT_TEMPLATE)
-    item = next(item for item in dialogues("chat", 50, seed=0) if len(item.turns) == 4)
-    prompt, _ = conversation_text(item.turns)
-    assert (
-        template.render(messages=item.messages, add_generation_prompt=True, enable_thinking=False) == prompt
-    )
-    thinking, _ = conversation_text(item.turns, thinking="hm")
-    assert template.render(messages=item.messages, add_generation_prompt=True) == thinking
-
-
-def test_block_mask_when_blocks_stand_side_by_side_then_each_sees_its_context_and_itself() -> None:
-    mask = block_mask(torch.tensor([[2, 4]]), width=2, num_context=5)
-    assert mask.shape == (1, 4, 9)
-    assert mask[0].int().tolist() == [
-        [1, 1, 0, 0, 0, 1, 1, 0, 0],
-        [1, 1, 0, 0, 0, 1, 1, 0, 0],
-        [1, 1, 1, 1, 0, 0, 0, 1, 1],
-        [1, 1, 1, 1, 0, 0, 0, 1, 1],
-    ]
-
-
-def test_set_rate_when_training_goes_on_then_rises_stays_and_falls() -> None:
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    rates = []
-    for step in range(1000):
-        set_rate(optimizer, 1.0, step, 1000)
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates[0] == pytest.approx(1 / 50)
-    assert rates[100] == rates[600] == 1.0
-    assert rates[-1] == pytest.approx(0.05, abs=0.01)
-
-
-def test_build_pair_when_run_then_writes_a_pair_of_the_asked_shape(micro: BuiltPair) -> None:
-    names = sorted(path.relative_to(micro.folder).as_posix() for path in micro.folder.rglob("*.*"))
-    bundled = sorted(path.relative_to(BUNDLED).as_posix() for path in BUNDLED.rglob("*.*"))
     assert names == bundled
-    drafter = load_drafter(micro.folder / "draft")
-    assert (drafter.config.block_size, drafter.config.num_layers, drafter.config.target_layer_ids) == (
-        5,
-        1,
-        (0, 2),
-    )
-    assert len(load_prompts(micro.folder / "prompts.jsonl").prompts) == 10
-    config = json.loads((micro.folder / "target" / "config.json").read_text())
-    assert (config["num_hidden_layers"], config["hidden_size"]) == (4, 64)
-    assert 1.0 <= micro.acceptance_length <= 5.0
-    assert set(micro.acceptance_length_by_category) == set(CATEGORIES)
+    for line in (micro.folder / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((micro.folder / name).read_bytes()).hexdigest() == digest
+        names.remove(name)
+    assert names == ["SHA256SUMS"]
+
+
+def test_build_pair_when_run_then_drafter_and_target_have_the_asked_shape(micro: BuiltPair) -> None:
+    config = load_drafter(micro.folder / "draft").config
+    assert (config.block_size, config.num_layers, config.target_layer_ids) == (5, 1, (0, 3))
+    target = json.loads((micro.folder / "target" / "config.json").read_text())
+    assert (target["num_hidden_layers"], target["hidden_size"]) == (4, 64)
+    assert list(micro.acceptance) == ["overall", *CATEGORIES]
+    assert all(1 <= item.mean_acceptance_length <= 5 for item in micro.acceptance.values())
+    assert len(load_prompts(micro.folder / "prompts.jsonl").prompts) == 2 * len(CATEGORIES)
 
 
 def test_build_pair_when_run_then_transformers_loads_its_target(micro: BuiltPair) -> None:
-    import transformers
-
-    model = transformers.AutoModelForCausalLM.from_pretrained(micro.folder / "target")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(micro.folder / "target")
+    model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+        micro.folder / "target", output_loading_info=True
+    )
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
     assert model.dtype == torch.bfloat16
+    tokenizer = transformers.AutoTokenizer.from_pretrained(micro.folder / "target")
     assert tokenizer.decode(tokenizer.encode("Mia has 7 coins.")) == "Mia has 7 coins."
     messages = [{"role": "user", "content": "Hi"}]
     rendered = tokenizer.apply_chat_template(
@@ -137,20 +96,76 @@ def test_build_pair_when_run_then_transformers_loads_its_target(micro: BuiltPair
     assert rendered.endswith("<think>\n\n</think>\n\n")
 
 
-def test_shape_when_default_then_equals_the_bundled_configs() -> None:
-    shape = PairShape()
-    for name, config in (("target", shape.target_config()), ("draft", shape.draft_config())):
-        assert json.loads((BUNDLED / name / "config.json").read_text()) == config
+@pytest.mark.usefixtures("one_thread")
+def test_build_pair_when_repeated_with_one_thread_then_gives_the_same_bytes(
+    micro: BuiltPair, tmp_path: Path
+) -> None:
+    again = build_pair(tmp_path, shape=SHAPE, recipe=MICRO, seed=3)
+    sums = (micro.folder / "SHA256SUMS").read_text()
+    assert (tmp_path / "SHA256SUMS").read_text() == sums
+    build_pair(tmp_path, shape=SHAPE, recipe=MICRO, seed=4)
+    assert (tmp_path / "SHA256SUMS").read_text() != sums
+    assert again.acceptance == micro.acceptance
+
+
+def test_build_pair_when_it_trains_then_no_test_question_is_among_what_it_trains_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few enough questions in a category, chance alone would bring test questions into the training."""
+    encoded: list[Dialogue] = []
+    honest = build._encode
+
+    def spy(tokenizer: object, item: Dialogue, thinking: str | None = None) -> build.Encoded:
+        encoded.append(item)
+        return honest(tokenizer, item, thinking)
+
+    monkeypatch.setattr(build, "_encode", spy)
+    recipe = replace(
+        MICRO, num_dialogues=2000, draft_prompts=500, target_steps=1, draft_steps=1, num_test_prompts=8
+    )
+    build_pair(tmp_path, shape=SHAPE, recipe=replace(recipe, max_answer_tokens=3))
+    rows = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
+    asked = {tuple(m["content"] for m in row["messages"] if m["role"] == "user") for row in rows}
+    assert len(asked) == 8 * len(CATEGORIES)
+    assert len(encoded) > 2000
+    assert not asked & {item.questions for item in encoded}
+
+
+def test_build_pair_when_the_folder_holds_something_else_then_refuses_before_training(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"thesis\.txt"):
+        build_pair(tmp_path, shape=SHAPE, recipe=MICRO)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_build_command_when_out_is_a_file_then_exits_2_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, [str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+
+
+@pytest.mark.parametrize("option", [["--scale", "0"], ["--threads", "0"], ["--seed", "-1"]])
+def test_build_command_when_a_number_makes_no_sense_then_exits_2(option: list[str], tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [str(tmp_path / "out"), *option])
+    assert result.exit_code == 2
+    assert option[0] in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_recipe_when_scaled_then_only_the_counts_change() -> None:
+    recipe = Recipe(target_batch=7, draft_peak_lr=1e-4)
+    half = recipe.scaled(0.5)
+    assert (half.target_steps, half.draft_steps, half.num_test_prompts) == (1200, 500, 20)
+    assert (half.target_batch, half.draft_peak_lr) == (7, 1e-4)
+    assert recipe.scaled(2.0).num_test_prompts == 40
 
 
 @pytest.mark.slow
 def test_build_pair_when_the_whole_recipe_runs_then_acceptance_is_good_and_differs(tmp_path: Path) -> None:
     torch.set_num_threads(2)
-    built = build_pair(tmp_path)
-    assert built.acceptance_length >= 3
-    lengths = built.acceptance_length_by_category.values()
-    assert max(lengths) - min(lengths) >= 1
-    assert (
-        max(built.acceptance_length_by_category, key=built.acceptance_length_by_category.__getitem__)
-        == "code"
-    )
+    measured = build_pair(tmp_path).acceptance
+    lengths = {name: measured[name].mean_acceptance_length for name in CATEGORIES}
+    assert measured["overall"].mean_acceptance_length >= 3
+    assert max(lengths.values()) / min(lengths.values()) >= 1.5
+    assert max(lengths, key=lengths.__getitem__) == "code"
