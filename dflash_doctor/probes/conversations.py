@@ -57,9 +57,12 @@ def decode_workload(
     for turn in range(max(num_turns(prompt) for prompt in prompts)):
         asked = [item for item in prompts if num_turns(item) > turn and len(answers[item.id]) == turn]
         conversations = [conversation_for_turn(prompt, turn, answers[prompt.id]) for prompt in asked]
-        rendered = list(zip(asked, engine.render(conversations, thinking=thinking), strict=True))
-        fitting = [(item, ids) for item, ids in rendered if max_model_len is None or len(ids) < max_model_len]
-        too_long += [request_id(item, turn) for item, ids in rendered if (item, ids) not in fitting]
+        fitting = []
+        for item, ids in zip(asked, engine.render(conversations, thinking=thinking), strict=True):
+            if max_model_len is None or len(ids) < max_model_len:
+                fitting.append((item, ids))
+            else:
+                too_long.append(request_id(item, turn))
         if not fitting:
             continue
         batch = [
