@@ -15,7 +15,7 @@ nearly every defect of a pair looks from outside (a wrong tap, mask, rotary base
 ## Example
 
     DF402 almost no draft token is accepted
-      observed: 1.02 tokens per step [1.01, 1.03] over 2,400 steps; position 0 accepted in 1.6 %
+      observed: acceptance length 1.02 [1.01, 1.03] over 2,400 steps; position 0 accepted in 1.6 %
       expected: above 1.1
       do:       the drafts read 0, 1, 2, ...: run the drafter in bfloat16
 
@@ -50,7 +50,7 @@ def judge(case: Case) -> Outcome:
     length = overall.mean_acceptance_length
     if length.value is None:
         return skipped("the acceptance length is not known; see DF803")
-    seen = f"{length.value:.2f} tokens per step over {overall.num_drafts} steps"
+    seen = f"acceptance length {length.value:.2f} over {overall.num_drafts} steps"
     if length.low is None or length.high is None or overall.num_drafts < case.limits.min_steps_for_verdict:
         return inconclusive(
             f"{seen} in {overall.num_requests} requests; a verdict needs two requests and "
@@ -78,7 +78,7 @@ def _finding(case: Case, overall: AcceptanceMetrics, limit: float) -> Finding:
         code="DF402",
         severity="error",
         message="almost no draft token is accepted",
-        observed=f"{length.value:.2f} tokens per step [{length.low:.2f}, {length.high:.2f}] over "
+        observed=f"acceptance length {length.value:.2f} [{length.low:.2f}, {length.high:.2f}] over "
         f"{overall.num_drafts} steps{position}",
         expected=f"above {limit:g}",
         remedy=remedy,

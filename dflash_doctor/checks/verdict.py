@@ -41,7 +41,7 @@ def healthy_sentence(metrics: Metrics) -> str:
     overall = metrics.overall
     if overall is not None and overall.mean_acceptance_length.value is not None:
         length = overall.mean_acceptance_length
-        text = f"{length.value:.2f} tokens per step"
+        text = f"acceptance length {length.value:.2f}"
         if length.low is not None and length.high is not None:
             text += f" [{length.low:.2f}, {length.high:.2f}]"
         parts.append(text)

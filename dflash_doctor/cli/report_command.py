@@ -28,7 +28,7 @@ def command(*, run: str | None, name: str, output: str | None, schema: bool, deb
         return 0
     if run is None:
         raise UsageError("no run was named", seen="no argument", remedy="name a run folder, or give --schema")
-    from dflash_doctor.reports.catalog import load_renderer
+    from dflash_doctor.reports.catalog import entry_of, load_renderer
     from dflash_doctor.reports.terminal import render_terminal, wants_color
     from dflash_doctor.runs import read_record, read_traces
 
@@ -38,7 +38,7 @@ def command(*, run: str | None, name: str, output: str | None, schema: bool, deb
         click.echo(render_terminal(record, width=width, color=wants_color()), nl=False, color=True)
         return 0
     traces = folder / record.artifacts.traces if record.artifacts.traces else None
-    evidence = read_traces(traces) if traces is not None and name == "html" else None
+    evidence = read_traces(traces) if traces is not None and entry_of(name).shows_requests else None
     _write(load_renderer(name)(record, evidence), output)
     return 0
 

@@ -18,7 +18,10 @@ _LAST_RANK_BIN = "21+"
 def rejection_metrics(
     requests: Sequence[RequestTrace], *, label: str, token_texts: Mapping[int, str]
 ) -> RejectionMetrics:
-    """Breakdown of the steps that ended in a rejection.
+    """Breakdown of the steps that ended in a rejection inside the text.
+
+    The last step of a request may go on past the end of its text; a draft token refused there cost nobody
+    anything and is left out.
 
     Args:
         requests: with steps at level *token*; steps without ids count as rejections without a pair.
@@ -30,7 +33,10 @@ def rejection_metrics(
     pairs: Counter[tuple[int, int]] = Counter()
     logprobs: dict[tuple[int, int], list[float]] = defaultdict(list)
     for trace in requests:
+        end = len(trace.prompt_ids) + len(trace.output_ids)
         for step in trace.steps or ():
+            if step.position is not None and step.position + step.num_accepted >= end:
+                continue
             if step.num_accepted >= step.num_drafted:
                 num_complete += 1
                 continue

@@ -10,7 +10,7 @@ from dflash_doctor.records import Estimate, PositionMetrics
 from dflash_doctor.reports.wording import percent, percent_interval
 
 _WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 20, 42
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 20, 42
 _MAX_LABELS = 16
 """More draft positions than this are labelled in part."""
 

@@ -79,6 +79,7 @@ def _template() -> jinja2.Template:
         "percent": wording.percent,
         "interval": wording.interval,
         "percent_interval": wording.percent_interval,
+        "probability": wording.probability,
         "seconds": wording.seconds,
         "plain": _plain,
         # As the sample browser knows it, so that the link finds it.

@@ -153,8 +153,8 @@ def _divergences(evidence: Evidence | None) -> list[dict[str, Any]]:
             "kind": kind_of(item, tie_margin=margin),
             "target": _token_text(evidence, item.target_id),
             "speculative": _token_text(evidence, item.speculative_id),
-            "target_p": _probability(item.target_logprob),
-            "speculative_p": _probability(item.speculative_logprob),
+            "target_logprob": item.target_logprob,
+            "speculative_logprob": item.speculative_logprob,
             "gap": item.gap,
             "source": item.source,
         }
@@ -166,10 +166,6 @@ def _divergences(evidence: Evidence | None) -> list[dict[str, Any]]:
 def _token_text(evidence: Evidence, token: int | None) -> str | None:
     """`None` where the text had ended."""
     return None if token is None else evidence.token_texts.get(token, f"<{token}>")
-
-
-def _probability(logprob: float | None) -> float | None:
-    return None if logprob is None else math.exp(logprob)
 
 
 def _void_samples(evidence: Evidence | None) -> dict[str, str]:

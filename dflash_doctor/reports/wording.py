@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 from dflash_doctor.records import Estimate
@@ -87,6 +88,17 @@ def number(value: float | None, digits: int = 2) -> str:
 def percent(value: float | None, digits: int = 1) -> str:
     """A 0..1 rate in percent, or `no data`."""
     return NO_DATA if value is None else f"{100 * value:.{digits}f} %"
+
+
+def probability(logprob: float | None) -> str:
+    """`p 3.3 %` of a natural log-probability, to two digits; `p no data`."""
+    if logprob is None or math.isnan(logprob):
+        return f"p {NO_DATA}"
+    share = 100 * math.exp(min(logprob, 0.0))
+    if share < 0.001:
+        return "p < 0.001 %"
+    decimals = max(0, 1 - math.floor(math.log10(share)))
+    return f"p {share:.{decimals}f} %"
 
 
 def interval(estimate: Estimate, digits: int = 2) -> str:

@@ -17,7 +17,8 @@ def main() -> None:
         command = [sys.executable, "-m", "dflash_doctor", "diagnose", "--output", folder]
         command += ["--target", str(pair / "target"), "--draft", str(pair / "draft")]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    text = done.stdout[: done.stdout.rindex("run 2")].rstrip()
+    # The last lines name the run and its folder, which are others every time.
+    text = done.stdout[: done.stdout.rindex("\nrun ")].rstrip()
     sys.stdout.write(f"```text\n{text}\n```\n")
 
 

@@ -122,7 +122,7 @@ def test_diagnose_when_k_is_beyond_the_block_then_says_what_the_engine_does_not(
     )  # fmt: skip
     assert result.code == 1
     assert "set num_speculative_tokens to 7" in result.stdout
-    assert "num-speculative-tokens-exceeds-block (0.90, settings)" in result.stdout
+    assert "num-speculative-tokens-exceeds-block  90 %, settings" in result.stdout
 
 
 def test_diagnose_when_the_engine_cannot_load_the_draft_then_the_record_says_why(tmp_path: Path) -> None:

@@ -118,6 +118,16 @@ def test_rejection_metrics_when_steps_end_in_rejections_then_counts_pairs_and_ra
     assert top.mean_rejected_logprob == -2.5
 
 
+def test_rejection_metrics_when_a_draft_is_refused_past_the_end_then_it_is_left_out() -> None:
+    request = make_request(accepted=(2, 3))
+    # The text ends at the second accepted token of the last step; what it refuses stands behind that.
+    cut = msgspec.structs.replace(request, output_ids=request.output_ids[:-2])
+    assert rejection_metrics([request], label="x", token_texts={}).num_rejections == 2
+    metrics = rejection_metrics([cut], label="x", token_texts={})
+    assert metrics.num_rejections == 1
+    assert metrics.pairs[0].drafted_id == request.steps[0].rejected_id  # type: ignore[index]
+
+
 def test_rejection_metrics_when_ids_are_unknown_then_has_counts_but_no_pairs() -> None:
     metrics = rejection_metrics([make_request(with_ids=False)], label="x", token_texts={})
     assert metrics.num_rejections == 2

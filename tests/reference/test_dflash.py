@@ -127,8 +127,9 @@ def test_walk_when_the_pair_is_the_bundled_one_then_accepts_as_measured_in_the_e
             drafter, embedding, head, with_features(target, prompt + answer, len(prompt), (1, 3, 4))
         )
     ]
-    # 20 of the pair's prompts; over all 200 it is 4.19 (tests/tinypair/test_measure.py), the engine's 4.09.
-    assert 3.7 < 1 + sum(steps) / len(steps) < 4.8
+    # These 20 prompts are harder than all 200 (4.19; the engine's 4.09 in bfloat16).
+    # A tap off by one costs 0.5.
+    assert 1 + sum(steps) / len(steps) == pytest.approx(3.64, abs=0.2)
 
 
 def test_draft_block_when_compared_with_transformers_own_dflash_then_accepts_the_same_at_every_step(

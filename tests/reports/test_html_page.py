@@ -111,7 +111,7 @@ def test_render_when_healthy_then_summary_needs_no_script() -> None:
     for part in (
         "PASSED",
         "Healthy: 8 of 8",
-        "Do first Nothing.",
+        "To do Nothing.",
         "Where drafts break",
         "How far steps get",
         "By category",
@@ -243,6 +243,30 @@ def test_render_when_the_engine_gives_counts_only_then_names_the_source() -> Non
     assert "reported by the engine" in seen
     assert "By draft position: no data" in seen
     assert "no hook here" in seen
+
+
+def test_render_when_outputs_part_then_lists_faults_first() -> None:
+    evidence = make_evidence()
+    gaps = {"r000": 0.01, "r001": None, "r002": 9.0}
+    parts = tuple(
+        Divergence(
+            prompt_id=name,
+            category="math",
+            index=3,
+            target_id=None,
+            speculative_id=12,
+            target_logprob=None if gap is None else -0.1,
+            speculative_logprob=None if gap is None else -0.1 - gap,
+        )
+        for name, gap in gaps.items()
+    )
+    evidence = msgspec.structs.replace(evidence, divergences=parts)
+    seen = summary_of(page(make_record(evidence=evidence), evidence))
+    table = seen[seen.index("parts at output token") :]
+    places = [table.index(part) for part in ("r002 3", "fault", "r001 3", "unknown unknown", "r000 3", "tie")]
+    assert places == sorted(places)
+    assert "end of text p 90 % t12 p 0.011 % 9.000" in table
+    assert "end of text p no data t12 p no data no data" in table
 
 
 def test_render_when_there_is_a_thinking_block_then_compares_inside_and_outside() -> None:

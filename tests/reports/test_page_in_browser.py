@@ -258,6 +258,7 @@ def test_page_when_a_sample_diverges_then_shows_both_continuations(chromium: Chr
     alone, with_drafts = seen["sides"]
     assert alone == f"target alone, p 61 %{common}t900t901t902 end of text"
     assert with_drafts.startswith(f"speculation (accepted), p 0.41 %{common}t{spoken[4]}t{spoken[5]}")
+    assert with_drafts.endswith(f"t{spoken[27]} …")
     assert seen["parted"] == f"t{spoken[4]}"
 
 
@@ -362,6 +363,26 @@ def test_page_when_draft_ids_are_not_known_then_still_shows_what_steps_emitted(c
         "bonus": [texts[12]],
         "rejected": [],
     }
+
+
+def test_page_when_a_step_does_not_continue_the_one_before_then_says_where_it_is(chromium: Chromium) -> None:
+    trace = make_request("r0", accepted=(2, 0, 7))
+    assert trace.steps is not None
+    moved = msgspec.structs.replace(trace.steps[1], position=21)
+    after = msgspec.structs.replace(trace.steps[2], position=22)
+    trace = msgspec.structs.replace(trace, steps=(trace.steps[0], moved, after))
+    evidence = make_evidence(speculative=make_generation([trace]), target_only=None, divergences=None)
+    places = answer(
+        chromium,
+        page_of(evidence),
+        "return [...document.querySelectorAll('#detail .no > :last-child')].map((node) => node.textContent);",
+    )
+    assert places == [
+        "output 0, context 10",
+        "output 1, context 11",
+        "output 11, context 21",
+        "output 12, context 22",
+    ]
 
 
 def test_page_when_there_are_no_steps_then_shows_the_text_and_the_engines_counts(chromium: Chromium) -> None:
@@ -517,6 +538,13 @@ def test_page_when_markup_is_made_from_a_string_then_the_policy_stops_it(chromiu
     )
     assert reason.startswith("TypeError")
     assert "TrustedHTML" in reason
+    way_around = chromium.answer(
+        """
+        try { trustedTypes.createPolicy("default", { createHTML: (text) => text }); return "made"; }
+        catch (error) { return error.name; }
+        """
+    )
+    assert way_around == "TypeError"
 
 
 def test_page_when_printed_then_unfolds_what_is_folded_and_leaves_out_the_browser(chromium: Chromium) -> None:

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import math
+import time
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from dflash_doctor.reports.samples import (
     ALTERNATIVE_LENGTH,
     LOGPROB_STEP,
     MAX_TEXT_LENGTH,
+    PROMPT_TAIL_RANGE,
     choose_requests,
     pack_samples,
 )
@@ -136,8 +138,16 @@ def test_pack_samples_when_steps_give_the_output_then_it_is_not_stored_again() -
         assert sample["output"] == list(trace.output_ids)
 
 
-def test_pack_samples_when_packed_twice_then_gives_the_same_bytes() -> None:
-    assert pack_samples(make_evidence()) == pack_samples(make_evidence())
+def test_pack_samples_when_packed_later_then_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pack_samples(make_evidence())
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    assert pack_samples(make_evidence()) == before
+
+
+def test_pack_samples_when_a_prompt_is_long_then_keeps_its_end() -> None:
+    request = make_request("r0", prompt_len=PROMPT_TAIL_RANGE[1] + 100)
+    kept = read_back(pack_samples(evidence_of(request)))[0]["prompt"]
+    assert tuple(kept) == request.prompt_ids[-PROMPT_TAIL_RANGE[1] :]
 
 
 def test_pack_samples_when_there_are_no_requests_then_is_empty() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from dflash_doctor.reports.wording import (
     percent,
     percent_interval,
     plural,
+    probability,
     seconds,
     token_text,
     visible,
@@ -42,6 +44,15 @@ def test_wording_when_there_is_no_data_then_says_no_data() -> None:
         (seconds(0.0123), "12.3 ms"),
         (seconds(1.5), "1.50 s"),
         (seconds(1234), "1,234 s"),
+        (probability(-0.1), "p 90 %"),
+        (probability(-3.4), "p 3.3 %"),
+        (probability(-5.3), "p 0.50 %"),
+        (probability(-9.1), "p 0.011 %"),
+        (probability(-50.0), "p < 0.001 %"),
+        (probability(0.0), "p 100 %"),
+        (probability(None), "p no data"),
+        (probability(math.nan), "p no data"),
+        (probability(-math.inf), "p < 0.001 %"),
         (plural(1, "step"), "1 step"),
         (plural(2166, "step"), "2,166 steps"),
     ],

@@ -39,8 +39,9 @@ SHAPE = PairShape(
 MICRO = replace(Recipe().scaled(0.004), max_answer_tokens=12)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
+    """As many as make a rebuild repeatable, and restored: other tests in this process compute, too."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -50,11 +51,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def micro(tmp_path_factory: pytest.TempPathFactory) -> BuiltPair:
     """Trained for a moment: every step of the build in seconds."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    built = build_pair(tmp_path_factory.mktemp("pair"), shape=SHAPE, recipe=MICRO, seed=3)
-    torch.set_num_threads(before)
-    return built
+    return build_pair(tmp_path_factory.mktemp("pair"), shape=SHAPE, recipe=MICRO, seed=3)
 
 
 def test_build_pair_when_run_then_has_the_files_of_the_bundled_pair(micro: BuiltPair) -> None:
@@ -96,7 +93,6 @@ def test_build_pair_when_run_then_transformers_loads_its_target(micro: BuiltPair
     assert rendered.endswith("<think>\n\n</think>\n\n")
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_build_pair_when_repeated_with_one_thread_then_gives_the_same_bytes(
     micro: BuiltPair, tmp_path: Path
 ) -> None:
@@ -140,7 +136,7 @@ def test_build_pair_when_the_folder_holds_something_else_then_refuses_before_tra
 
 def test_build_command_when_out_is_a_file_then_exits_2_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = CliRunner().invoke(main, [str(tmp_path / "file")])
+    result = CliRunner().invoke(main, [str(tmp_path / "file"), "--threads", "1"])
     assert result.exit_code == 2
     assert "cannot be written" in result.output
 
@@ -163,7 +159,6 @@ def test_recipe_when_scaled_then_only_the_counts_change() -> None:
 
 @pytest.mark.slow
 def test_build_pair_when_the_whole_recipe_runs_then_acceptance_is_good_and_differs(tmp_path: Path) -> None:
-    torch.set_num_threads(2)
     measured = build_pair(tmp_path).acceptance
     lengths = {name: measured[name].mean_acceptance_length for name in CATEGORIES}
     assert measured["overall"].mean_acceptance_length >= 3
