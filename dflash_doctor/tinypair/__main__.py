@@ -42,7 +42,7 @@ def main(out: Path, seed: int, threads: int, scale: float) -> None:
 
 def _build(out: Path, *, seed: int, threads: int, scale: float) -> None:
     # Read when torch is loaded. Threads that spin while they wait for each other stall on a busy machine: two
-    # of them, beside other work on two cores, were more than five times slower than two that sleep.
+    # of them, beside other work on two cores, were several times slower than two that sleep.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
