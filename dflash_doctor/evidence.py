@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from dflash_doctor.contract.evidence import ContractEvidence
+
 Arm = Literal["speculative", "target-only"]
 """Which way a pass was decoded."""
 
@@ -256,6 +258,8 @@ class ThinkingTokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything one run observed."""
 
+    contract: ContractEvidence | None = None
+    """What files, packages and settings said; `None`: not looked at."""
     facts: EngineFacts | None = None
     speculative: Generation | None = None
     speculative_timing: Generation | None = None

@@ -156,6 +156,9 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str | None = None
     field: str | None = None
+    """Path of a key in that file, dotted."""
+    line: int | None = None
+    """From 1."""
     prompt_id: str | None = None
     category: str | None = None
 
@@ -176,6 +179,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...] = ()
     """Names from the cause catalog this finding speaks for, likeliest first."""
     numbers: dict[str, float] = msgspec.field(default_factory=dict)
+    edit: str | None = None
+    """The exact edit or engine flag that puts it right; `None` where none can be given."""
 
 
 class CheckRecord(msgspec.Struct, frozen=True, kw_only=True):

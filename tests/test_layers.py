@@ -10,18 +10,29 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "dflash_doctor"
 
-BASE = {"errors", "evidence", "records", "runs", "settings", "bundled", "checkpoints", "environment"}
+BASE = {
+    "errors",
+    "contract",
+    "evidence",
+    "records",
+    "runs",
+    "settings",
+    "bundled",
+    "checkpoints",
+    "environment",
+}
 MAY_IMPORT = {
     "errors": set(),
-    "evidence": set(),
+    "contract": set(),
+    "evidence": {"contract"},
     "records": {"evidence"},
     "runs": {"errors", "evidence", "records"},
     "settings": {"errors", "engines.catalog"},
     "bundled": {"errors"},
-    "checkpoints": {"errors"},
-    "environment": set(),
+    "checkpoints": {"errors", "contract"},
+    "environment": {"errors", "contract"},
     "metrics": {"errors", "evidence", "records"},
-    "checks": {"errors", "evidence", "records", "metrics"},
+    "checks": {"errors", "contract", "evidence", "records", "metrics"},
     "diagnosis": {"errors", "evidence", "records", "metrics", "checks"},
     "workloads": {"errors", "bundled", "engines.base"},
     "engines": {"errors", "evidence", "records", "runs", "checkpoints"},

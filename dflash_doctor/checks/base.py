@@ -69,6 +69,24 @@ def skipped(reason: str) -> Outcome:
     return Outcome(verdict="skipped", reason=reason)
 
 
+def settled(
+    findings: Iterable[Finding], *, compared: Iterable[str], unchecked: Iterable[str] = ()
+) -> Outcome:
+    """The verdict of a static check from what it found, what it compared and what it could not look at.
+
+    Failed with an error among the findings; passed where something was compared; else skipped. What could
+    not be looked at is always said, as `not checked`: missing metadata never counts as compatible.
+    """
+    found, seen, open_ = tuple(findings), list(compared), list(unchecked)
+    rest = f"not checked: {'; '.join(open_)}" if open_ else ""
+    errors = [finding.message for finding in found if finding.severity == "error"]
+    if errors:
+        return Outcome(verdict="failed", reason="; ".join(dict.fromkeys(errors)), findings=found)
+    if not seen and not found:
+        return skipped(rest or "not checked: nothing to compare")
+    return passed("; ".join([*seen, rest] if rest else seen), found)
+
+
 def inconclusive(reason: str, findings: Iterable[Finding] = ()) -> Outcome:
     """Asked, and the data does not decide; `reason` says how much more would."""
     return Outcome(verdict="inconclusive", reason=reason, findings=tuple(findings))

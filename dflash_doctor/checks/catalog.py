@@ -39,6 +39,8 @@ class CheckEntry:
     code: str
     name: str
     summary: str
+    static: bool = False
+    """Judges what files, packages and settings say: asked before an engine starts, and without one."""
 
     @property
     def module(self) -> str:
