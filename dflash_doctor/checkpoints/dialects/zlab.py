@@ -1,0 +1,16 @@
+"""z-lab's own DFlash checkpoints: no embedding, no head; older ones have `block_size` at top level."""
+
+from dflash_doctor.checkpoints.dialects.base import DFLASH_TENSORS, Config, Dialect, architectures, nested
+
+
+def _recognises(config: Config) -> bool:
+    return "DFlashDraftModel" in architectures(config) or bool(nested(config))
+
+
+ZLAB = Dialect(
+    name="z-lab",
+    summary="DFlashDraftModel with dflash_config",
+    recognises=_recognises,
+    native="z-lab",
+    tensors=DFLASH_TENSORS,
+)

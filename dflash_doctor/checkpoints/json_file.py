@@ -1,0 +1,86 @@
+"""Reads JSON files of a checkpoint: bounded, and with the line of every key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dflash_doctor.checkpoints.files import UnfitFileError, exists, read_text
+from dflash_doctor.checkpoints.json_lines import key_lines
+from dflash_doctor.contract.pair import Problem
+
+MAX_CONFIG_BYTES = 16 * 1024 * 1024
+"""Real configs are a few kilobytes; a larger file is something else."""
+
+
+@dataclass(frozen=True)
+class JsonFile:
+    """An object read from a file; `value` is `None` where there is none, and `problems` says why."""
+
+    path: Path
+    value: dict[str, Any] | None = None
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    text: str = ""
+
+
+def read_json_object(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES, required: bool = True) -> JsonFile:
+    """The JSON object in a file, and everything that is wrong with it; never raises.
+
+    Args:
+        path: the file.
+        max_bytes: larger files are not read.
+        required: whether a missing file is a problem.
+    """
+    if not required and not exists(path):
+        return JsonFile(path)
+    duplicates: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) < len(items):
+            names = [name for name, _ in items]
+            duplicates.extend(sorted({name for name in names if names.count(name) > 1}))
+        return result
+
+    try:
+        text = read_text(path, max_bytes=max_bytes)
+        value = json.loads(text, object_pairs_hook=pairs)
+    except UnfitFileError as error:
+        return _unreadable(path, str(error))
+    except json.JSONDecodeError as error:
+        return _unreadable(path, f"{error.msg} at line {error.lineno}", line=error.lineno)
+    except ValueError as error:
+        return _unreadable(path, str(error))
+    except RecursionError:
+        return _unreadable(path, "it is nested too deeply")
+    if not isinstance(value, dict):
+        return _unreadable(path, f"it holds a JSON {type(value).__name__}, not an object")
+    lines = key_lines(text)
+    problems = tuple(
+        Problem(
+            severity="warning",
+            file=str(path),
+            what=f"the key {name!r} is written twice",
+            seen="the last value counts, and readers of other languages may take the first",
+            remedy="remove one",
+            field=name,
+            line=lines.get(name),
+        )
+        for name in dict.fromkeys(duplicates)
+    )
+    return JsonFile(path, value, lines, problems, text)
+
+
+def _unreadable(path: Path, why: str, *, line: int | None = None) -> JsonFile:
+    problem = Problem(
+        severity="error",
+        file=str(path),
+        what=f"{path.name} cannot be read",
+        seen=why,
+        remedy="restore the file from the original release",
+        line=line,
+    )
+    return JsonFile(path, problems=(problem,))

@@ -1,0 +1,155 @@
+"""Reads the files of target and drafter into one contract: configs, headers, vocabulary tables, readings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dflash_doctor.checkpoints.files import exists
+from dflash_doctor.checkpoints.gguf_file import LongArray
+from dflash_doctor.checkpoints.hub_cache import HUB_ID, cached_snapshot
+from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
+from dflash_doctor.checkpoints.normal_form import draft_config, target_config
+from dflash_doctor.checkpoints.semantics.read import readings
+from dflash_doctor.checkpoints.vocab_map import read_vocab_maps
+from dflash_doctor.checkpoints.weights import Weights, read_gguf_weights, read_weights
+from dflash_doctor.contract.pair import Checkpoint, PairContract, Problem, Role, Tensor
+
+CONFIG_NAME = "config.json"
+MASK_EMBEDDING_NAME = "mask_embedding.pt"
+_OF_INTEREST = re.compile(r"(embed_tokens|embed_in|wte|lm_head|embed_out|output)(\.|$)")
+"""Tensors of a target on which a pair depends."""
+_MAX_TENSORS = 20_000
+"""No drafter has so many; a header that claims more is kept in part."""
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What was read of one model."""
+
+    checkpoint: Checkpoint
+    config: JsonFile
+    weights: Weights
+
+
+def read_pair(
+    target: str,
+    draft: str | None,
+    *,
+    target_revision: str | None = None,
+    draft_revision: str | None = None,
+) -> PairContract:
+    """Everything the files of a pair say; what cannot be read is among the problems, and nothing raises.
+
+    Args:
+        target: a checkpoint folder, a GGUF file, or a hub id (looked up in the local cache, never fetched).
+        draft: the same for the drafter; `None` for methods without one.
+        target_revision: commit, branch or tag of a hub id.
+        draft_revision: the same for the drafter.
+    """
+    of_target = _read(target, "target", target_revision)
+    config, problems = target_config(of_target.config)
+    target_checkpoint = _with(of_target.checkpoint, problems)
+    if draft is None:
+        return PairContract(target=target_checkpoint, target_config=config)
+    of_draft = _read(draft, "draft", draft_revision)
+    drafter, problems = draft_config(of_draft.config)
+    maps, map_problems = read_vocab_maps(of_draft.weights.headers)
+    trained, by_engine = (None, ()) if drafter is None else readings(drafter, config)
+    return PairContract(
+        target=target_checkpoint,
+        draft=_with(of_draft.checkpoint, (*problems, *map_problems)),
+        target_config=config,
+        draft_config=drafter,
+        vocab_maps=maps,
+        trained=trained,
+        readings=by_engine,
+    )
+
+
+def locate_checkpoint(name: str, revision: str | None = None) -> Path | None:
+    """The folder (or GGUF file) that a name stands for; `None` for a hub id that is not cached here."""
+    path = Path(name)
+    if name and path.exists():
+        return path
+    return cached_snapshot(name, revision)
+
+
+def _read(name: str, role: Role, revision: str | None) -> _Files:
+    path = locate_checkpoint(name, revision)
+    is_hub_id = not (name and Path(name).exists()) and HUB_ID.fullmatch(name) is not None
+    if path is None:
+        problem = Problem(
+            severity="info" if is_hub_id else "error",
+            file=name,
+            what=f"the {role} is not on this machine",
+            seen="no such path" + (", and no snapshot of that id in the hub's cache" if is_hub_id else ""),
+            remedy="download it first, or name a folder" if is_hub_id else "name a checkpoint folder",
+        )
+        checkpoint = Checkpoint(
+            role=role, name=name, is_hub_id=is_hub_id, requested_revision=revision, problems=(problem,)
+        )
+        return _Files(checkpoint, JsonFile(path=Path(name)), Weights())
+    weights = read_gguf_weights(path) if path.suffix == ".gguf" else read_weights(path)
+    config = _config(path, weights)
+    tensors = weights.tensors
+    checkpoint = Checkpoint(
+        role=role,
+        name=name,
+        folder=str(path),
+        is_hub_id=is_hub_id,
+        requested_revision=revision,
+        revision=path.name if is_hub_id else None,
+        config_file=str(config.path),
+        lines=config.lines,
+        weight_format=weights.format,  # type: ignore[arg-type]
+        num_tensors=len(tensors or ()),
+        tensors=_kept(tensors, role),
+        num_bytes=weights.num_bytes,
+        has_mask_embedding=exists(path / MASK_EMBEDDING_NAME),
+        sha256=_digest(config, weights),
+        problems=(*config.problems, *weights.problems),
+    )
+    return _Files(checkpoint, config, weights)
+
+
+def _config(path: Path, weights: Weights) -> JsonFile:
+    """config.json, or the metadata of a GGUF file where there is no config."""
+    if weights.gguf is not None and (path.suffix == ".gguf" or not exists(path / CONFIG_NAME)):
+        assert weights.gguf_file is not None, "read from it"
+        values = {
+            key: value for key, value in weights.gguf.metadata.items() if not isinstance(value, LongArray)
+        }
+        return JsonFile(weights.gguf_file, values)
+    return read_json_object(path / CONFIG_NAME)
+
+
+def _kept(tensors: tuple[Tensor, ...] | None, role: Role) -> tuple[Tensor, ...] | None:
+    if tensors is None:
+        return None
+    if role == "target":
+        tensors = tuple(item for item in tensors if _OF_INTEREST.search(item.name))
+    return tensors[:_MAX_TENSORS]
+
+
+def _digest(config: JsonFile, weights: Weights) -> str | None:
+    """SHA-256 over config and headers, in file name order.
+
+    Two checkpoints of the same shape and config but other weights have the same value: it tells
+    architectures apart, not trainings.
+    """
+    if config.value is None:
+        return None
+    digest = hashlib.sha256(config.text.encode())
+    for header in weights.headers:
+        digest.update(header.path.name.encode())
+        digest.update(header.raw)
+    return digest.hexdigest()
+
+
+def _with(checkpoint: Checkpoint, problems: tuple[Problem, ...]) -> Checkpoint:
+    return msgspec.structs.replace(checkpoint, problems=(*checkpoint.problems, *problems))
