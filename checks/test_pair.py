@@ -4,5 +4,5 @@ from dflash_doctor.testing import assert_check, parametrize_checks
 
 
 @parametrize_checks("DF1")
-def test_pair(dflash_run, code):
-    assert_check(dflash_run, code)
+def test_pair(dflash_contract, code):
+    assert_check(dflash_contract, code)

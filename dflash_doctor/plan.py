@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dflash_doctor.checkpoints.config import draft_block_size
-from dflash_doctor.checkpoints.fingerprint import checkpoint_sha256
+from dflash_doctor.checkpoints.pair import read_pair
+from dflash_doctor.contract.pair import PairContract
 from dflash_doctor.engines.arguments import parse_engine_args
 from dflash_doctor.engines.base import EngineOptions, Sampling
 from dflash_doctor.engines.model_folder import require_model_folder
@@ -41,6 +42,8 @@ class Plan:
     workload: Workload | None
     """`None` for a replay: its prompts are in the record."""
     prompts: tuple[Prompt, ...]
+    contract: PairContract | None = None
+    """What the files of the pair say; `None` for a replay."""
     replayed: RunRecord | None = None
 
     def engine_options(self, arm: Arm, *, log_path: Path) -> EngineOptions:
@@ -101,9 +104,9 @@ def make_plan(settings: Settings, *, run_id: str) -> Plan:
     target = _require_target(settings)
     draft = _require_draft(settings)
     num_tokens = settings.num_speculative_tokens
-    if num_tokens is None and draft is not None:
-        block_size = draft_block_size(draft)
-        num_tokens = block_size - 1 if block_size is not None else None
+    contract = pair_of(settings, engine_args)
+    if num_tokens is None and (reading := contract.reading(settings.reader)) is not None:
+        num_tokens = reading.num_draft_tokens
     workload = load_prompts(settings.prompts) if settings.prompts else default_workload(target)
     prompts = workload.prompts
     if settings.max_prompts is not None:
@@ -116,14 +119,28 @@ def make_plan(settings: Settings, *, run_id: str) -> Plan:
             target=target,
             draft=draft,
             method=settings.method,
-            target_sha256=checkpoint_sha256(target),
-            draft_sha256=checkpoint_sha256(draft) if draft else None,
+            target_sha256=contract.target.sha256,
+            draft_sha256=contract.draft.sha256 if contract.draft is not None else None,
         ),
+        contract=contract,
         num_speculative_tokens=num_tokens,
         engine_args=engine_args,
         workload=workload,
         prompts=prompts,
     )
+
+
+def pair_of(settings: Settings, engine_args: Mapping[str, Any]) -> PairContract:
+    """What the files of the pair say; nothing raises.
+
+    Args:
+        settings: with a target.
+        engine_args: `revision` and `speculative_config.revision` choose snapshots of hub ids.
+    """
+    assert settings.target is not None, "the caller asked for it"
+    revisions = [engine_args.get(name) for name in ("revision", "speculative_config.revision")]
+    target, draft = (item if isinstance(item, str) and item else None for item in revisions)
+    return read_pair(settings.target, settings.draft, target_revision=target, draft_revision=draft)
 
 
 def _replay_plan(settings: Settings, run_id: str, folder: Path, engine_args: dict[str, Any]) -> Plan:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dflash_doctor.evidence import Generation
+    from dflash_doctor.inspection import InspectionResult
     from dflash_doctor.records import PairRecord
     from dflash_doctor.session import RunResult
 
@@ -74,6 +75,13 @@ def dflash_pair(request: pytest.FixtureRequest) -> PairRecord:
     """The pair under test: `target`, `draft`, `method`, and content hashes. Nothing is started for it."""
     pair: PairRecord = _run_of(request.config).pair
     return pair
+
+
+@pytest.fixture(scope="session")
+def dflash_contract(request: pytest.FixtureRequest) -> InspectionResult:
+    """What files, packages and settings say: `record` (static checks) and `evidence`. No engine starts."""
+    result: InspectionResult = _run_of(request.config).contract()
+    return result
 
 
 @pytest.fixture(scope="session")

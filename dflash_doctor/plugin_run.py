@@ -13,10 +13,13 @@ from dflash_doctor import session
 from dflash_doctor.bundled import bundled_checks, bundled_fixtures
 from dflash_doctor.engines.catalog import engine_names
 from dflash_doctor.errors import DoctorError, EngineMissingError, UsageError
+from dflash_doctor.evidence import Evidence
+from dflash_doctor.inspection import InspectionResult, inspect
 from dflash_doctor.plan import make_plan
 from dflash_doctor.plugin import given_settings
 from dflash_doctor.records import PairRecord, RunRecord
 from dflash_doctor.reports.terminal import render_terminal
+from dflash_doctor.runs import read_record
 from dflash_doctor.settings import Resolved, options, resolve
 
 _PATTERNS = {"python_files": "test_*.py", "python_functions": "test_*"}
@@ -31,6 +34,7 @@ class PluginRun:
         self._builtin_checks = builtin_checks
         self._result: session.RunResult | None = None
         self._failure: DoctorError | None = None
+        self._contract: InspectionResult | None = None
         # Settled now, so that bad usage is told before anything is collected.
         self.pair: PairRecord = make_plan(resolved.settings, run_id="plan").pair
 
@@ -75,6 +79,17 @@ class PluginRun:
         assert self._result is not None, "made above"
         return self._result
 
+    def contract(self) -> InspectionResult:
+        """The static checks of the pair; of a recorded run, what its record says of them."""
+        if self._contract is None:
+            settings = self._resolved.settings
+            self._contract = (
+                _recorded_contract(settings.replay)
+                if settings.engine == "replay" and settings.replay is not None
+                else inspect(settings, origins=self._resolved.origins)
+            )
+        return self._contract
+
     def _raise(self, error: DoctorError) -> None:
         if isinstance(error, EngineMissingError):
             pytest.skip(str(error))
@@ -109,13 +124,17 @@ class PluginRun:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """A test that asked for the run has its numbers in JUnit XML, however it ended."""
+        """A test that asked for the run, or the contract, has its numbers in JUnit XML, however it ended."""
         try:
             return (yield)
         finally:
-            if self._result is not None and "dflash_run" in getattr(item, "fixturenames", ()):
-                code = getattr(item, "callspec", None) and item.callspec.params.get("code")  # type: ignore[attr-defined]
-                item.user_properties.extend(_properties(self._result.record, code))
+            asked = getattr(item, "fixturenames", ())
+            results = {"dflash_run": self._result, "dflash_contract": self._contract}
+            for name, result in results.items():
+                if result is not None and name in asked:
+                    call = getattr(item, "callspec", None)
+                    code = call.params.get("code") if call is not None else None
+                    item.user_properties.extend(_properties(result.record, code))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The whole report under the test results."""
@@ -128,6 +147,11 @@ class PluginRun:
         report = self._result.record.artifacts.report
         if report is not None:
             terminalreporter.write_line(f"report: {self._result.folder / report}")
+
+
+def _recorded_contract(folder: str) -> InspectionResult:
+    record, _ = read_record(folder)
+    return InspectionResult(record, Evidence(contract=record.contract))
 
 
 def _collect_builtin_checks(config: pytest.Config) -> bool:

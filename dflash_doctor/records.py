@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.evidence import EngineFacts, Level
 
 SCHEMA_VERSION = 1
@@ -280,6 +281,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     setting_origins: dict[str, str] = msgspec.field(default_factory=dict)
     """Where each setting came from: default, a file, a variable or the command line."""
     workload: WorkloadRecord | None
+    contract: ContractEvidence | None = None
+    """What files, packages and settings say, without the long lists."""
     metrics: Metrics
     checks: tuple[CheckRecord, ...]
     diagnosis: tuple[Cause, ...]

@@ -175,6 +175,7 @@ def _record(
     phases: tuple[PhaseRecord, ...],
     incomplete: str | None,
 ) -> RunRecord:
+    contract = collected.evidence.contract
     return RunRecord(
         schema_version=SCHEMA_VERSION,
         tool=ToolRecord(version=__version__),
@@ -193,6 +194,7 @@ def _record(
         },
         setting_origins=dict(origins),
         workload=collected.workload,
+        contract=contract.without_lists() if contract is not None else None,
         metrics=judged.metrics,
         checks=judged.checks,
         diagnosis=judged.diagnosis,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dflash_doctor.checkpoints.semantics.table import engine_readers
 from dflash_doctor.engines.catalog import engine_names
 from dflash_doctor.errors import UsageError
 
@@ -70,6 +71,12 @@ class Settings:
     draft: str | None = _option(None, "Drafter: a folder or a hub id.", type=str, metavar="MODEL")
     method: str = _option("dflash", "Speculation method, as the engine names it.", type=str, metavar="NAME")
     engine: str = _option("vllm", "Engine that runs the pair.", type=str, choices=engine_names())
+    served_by: str | None = _option(
+        None,
+        "Engine whose reading of the checkpoints the static checks judge. Default: the one that runs.",
+        type=str,
+        choices=engine_readers(),
+    )
     engine_arg: tuple[str, ...] = _option(
         (),
         "Engine argument, passed through unchanged; `speculative_config.X=V` reaches the nested "
@@ -131,6 +138,12 @@ class Settings:
         metavar="AL",
         minimum=1.0,
     )
+
+    @property
+    def reader(self) -> str:
+        """The engine whose reading of the checkpoints counts: the one named, else the one that runs."""
+        known = engine_readers()
+        return self.served_by or (self.engine if self.engine in known else known[0])
 
 
 def options() -> tuple[Option, ...]:

@@ -10,15 +10,14 @@ def test_pair(dflash_run, code, record_property):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from dflash_doctor.checks.catalog import CHECKS
 
 if TYPE_CHECKING:
-    from dflash_doctor.records import Finding
-    from dflash_doctor.session import RunResult
+    from dflash_doctor.records import Finding, RunRecord
 
 
 def parametrize_checks(*families: str) -> Any:
@@ -34,14 +33,23 @@ def parametrize_checks(*families: str) -> Any:
     )
 
 
-def assert_check(run: RunResult, code: str) -> None:
+class Judged(Protocol):
+    """Anything with a run record: `dflash_run`, `dflash_contract`."""
+
+    @property
+    def record(self) -> RunRecord:
+        """What was judged."""
+        ...
+
+
+def assert_check(run: Judged, code: str) -> None:
     """Pass, fail or skip as the check said.
 
     A failed check fails with its findings in words, without a traceback. Skipped and inconclusive ones
     are skipped with the reason, an inconclusive one with that word before it.
 
     Args:
-        run: the fixture `dflash_run`.
+        run: the fixture `dflash_run`, or `dflash_contract` for what needs no engine (DF0, DF1, DF2).
         code: the check's code.
     """
     check = next(item for item in run.record.checks if item.code == code)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
 
+from doctor_process import PAIR
+
+from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.evidence import (
     CaptureReport,
     EngineCounters,
@@ -17,6 +21,8 @@ from dflash_doctor.evidence import (
     RequestTrace,
     VerifyStep,
 )
+from dflash_doctor.probes.contract import collect_contract
+from dflash_doctor.settings import Settings
 
 VOCABULARY = 1000
 
@@ -120,6 +126,13 @@ def without_steps(trace: RequestTrace) -> RequestTrace:
     )
 
 
+@functools.cache
+def healthy_contract() -> ContractEvidence:
+    """What the bundled pair's files say; nothing of this machine."""
+    settings = Settings(target=str(PAIR / "target"), draft=str(PAIR / "draft"))
+    return collect_contract(settings, {}, environ={})
+
+
 def make_evidence(
     num_requests: int = 8,
     categories: Sequence[str] = ("math", "code"),
@@ -149,6 +162,7 @@ def make_evidence(
         for index in range(num_requests)
     ]
     fields: dict[str, Any] = {
+        "contract": healthy_contract(),
         "facts": EngineFacts(
             name="vllm",
             version="0.32.0",

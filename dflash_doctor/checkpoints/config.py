@@ -1,15 +1,15 @@
-"""Reads a checkpoint's config.json. Standard library only; hub ids are not fetched."""
+"""A checkpoint's config for callers that cannot go on without it: a problem is an error here."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
+from dflash_doctor.checkpoints.normal_form import draft_config
+from dflash_doctor.checkpoints.semantics.read import read_as
+from dflash_doctor.checkpoints.semantics.table import semantics_of
 from dflash_doctor.errors import UsageError
-
-_MAX_CONFIG_BYTES = 16 * 1024 * 1024
-"""Real ones are a few kilobytes; a larger file is something else."""
 
 
 def read_config(folder: str | Path) -> dict[str, Any] | None:
@@ -18,34 +18,31 @@ def read_config(folder: str | Path) -> dict[str, Any] | None:
     Raises:
         UsageError: the file is missing, too large, or is not a JSON object.
     """
+    return _read(folder).value if Path(folder).is_dir() else None
+
+
+def drafted_tokens(folder: str | Path, *, reader: str) -> int | None:
+    """Tokens that an engine drafts from a full block of this drafter; `None` where its config does not say.
+
+    Args:
+        folder: the drafter's folder; a hub id has no answer.
+        reader: an engine of the semantics table.
+
+    Raises:
+        UsageError: as `read_config`.
+    """
     if not Path(folder).is_dir():
         return None
-    path = Path(folder) / "config.json"
-    try:
-        if path.stat().st_size > _MAX_CONFIG_BYTES:
-            raise ValueError(f"{path.stat().st_size} bytes")
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError(f"a JSON {type(config).__name__}, not an object")
-    except (OSError, ValueError, RecursionError) as error:
+    config, _ = draft_config(_read(folder))
+    return None if config is None else read_as(semantics_of(reader), config, None).num_draft_tokens
+
+
+def _read(folder: str | Path) -> JsonFile:
+    file = read_json_object(Path(folder) / "config.json")
+    if file.value is None:
         raise UsageError(
             "the checkpoint's config cannot be read",
-            seen=f"{path}: {getattr(error, 'strerror', None) or error}",
+            seen=f"{file.path}: {file.problems[0].seen}",
             remedy="name a folder with a config.json",
-        ) from error
-    return config
-
-
-def draft_block_size(folder: str | Path) -> int | None:
-    """`block_size` of a draft config (it counts the anchor slot), top level or in `dflash_config`.
-
-    Older z-lab drafters have it at top level, newer ones nested. `None` when it stands in neither place.
-    """
-    config = read_config(folder) or {}
-    nested = config.get("dflash_config")
-    places = (config, nested if isinstance(nested, dict) else {})
-    for place in places:
-        value = place.get("block_size")
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return None
+        )
+    return file

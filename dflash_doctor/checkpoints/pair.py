@@ -9,12 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from dflash_doctor.checkpoints.dialects.catalog import dialect_called
 from dflash_doctor.checkpoints.files import exists
 from dflash_doctor.checkpoints.gguf_file import LongArray
 from dflash_doctor.checkpoints.hub_cache import HUB_ID, cached_snapshot
 from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
 from dflash_doctor.checkpoints.normal_form import draft_config, target_config
 from dflash_doctor.checkpoints.semantics.read import readings
+from dflash_doctor.checkpoints.tensor_census import take_census
 from dflash_doctor.checkpoints.vocab_map import read_vocab_maps
 from dflash_doctor.checkpoints.weights import Weights, read_gguf_weights, read_weights
 from dflash_doctor.contract.pair import Checkpoint, PairContract, Problem, Role, Tensor
@@ -66,6 +68,8 @@ def read_pair(
         target_config=config,
         draft_config=drafter,
         vocab_maps=maps,
+        census=None if drafter is None else take_census(drafter, of_draft.weights.tensors),
+        needs_mask_embedding=drafter is not None and dialect_called(drafter.dialect).needs_mask_embedding,
         trained=trained,
         readings=by_engine,
     )

@@ -58,6 +58,125 @@ CHECKS: tuple[CheckEntry, ...] = (
         "DF101",
         "num-speculative-tokens-exceeds-block",
         "more draft tokens are asked for than the drafter's block holds",
+        static=True,
+    ),
+    CheckEntry(
+        "DF102",
+        "checkpoint-unreadable",
+        "a file of the checkpoint is damaged, missing or not what it should be",
+        static=True,
+    ),
+    CheckEntry(
+        "DF103",
+        "target-layer-ids-missing",
+        "the draft config names no target layers, so an engine guesses them",
+        static=True,
+    ),
+    CheckEntry(
+        "DF104",
+        "target-layer-ids-out-of-range",
+        "a tap points past the target's last layer, or is listed twice",
+        static=True,
+    ),
+    CheckEntry(
+        "DF105",
+        "target-layer-ids-misread",
+        "the engine reads other target layers than the drafter was trained on",
+        static=True,
+    ),
+    CheckEntry(
+        "DF106",
+        "feature-width-mismatch",
+        "the feature projection does not fit taps and target width",
+        static=True,
+    ),
+    CheckEntry("DF107", "wrong-target", "the drafter was made for another target", static=True),
+    CheckEntry(
+        "DF108", "draft-vocab-map-broken", "a reduced draft vocabulary without a usable table", static=True
+    ),
+    CheckEntry(
+        "DF109",
+        "draft-head-unset",
+        "no output head for the drafter, or sizes that leave it unset",
+        static=True,
+    ),
+    CheckEntry(
+        "DF110", "draft-head-ignored", "the drafter's own head is replaced by the target's", static=True
+    ),
+    CheckEntry(
+        "DF111", "embedding-scale-ignored", "a scale or cap the drafter needs is not applied", static=True
+    ),
+    CheckEntry(
+        "DF112",
+        "quantized-head-unsupported",
+        "the selector cannot read the target's quantised head",
+        static=True,
+    ),
+    CheckEntry(
+        "DF113", "rotary-part-misread", "another part of each head is rotated than in training", static=True
+    ),
+    CheckEntry(
+        "DF114", "rotary-layout-misread", "the rotary layout is not the trained one, or unknown", static=True
+    ),
+    CheckEntry(
+        "DF115",
+        "rotary-theta-lost",
+        "the base of the rotary frequencies is lost, doubled or wrong",
+        static=True,
+    ),
+    CheckEntry(
+        "DF116",
+        "draft-context-too-short",
+        "sequences may grow past the drafter's position limit",
+        static=True,
+    ),
+    CheckEntry(
+        "DF117",
+        "layer-types-inconsistent",
+        "layer types or windows contradict each other or are lost",
+        static=True,
+    ),
+    CheckEntry(
+        "DF118", "causality-misread", "another causality inside the block than in training", static=True
+    ),
+    CheckEntry(
+        "DF119", "anchor-layout-misread", "the anchor slot is taken for a prediction, or is not", static=True
+    ),
+    CheckEntry("DF120", "engine-refuses-drafter", "the engine does not start with this drafter", static=True),
+    CheckEntry("DF121", "dflash2-served-as-dflash", "a DFlash2 drafter would be run as DFlash", static=True),
+    CheckEntry("DF122", "draft-dtype-narrower", "the drafter would run in float16", static=True),
+    CheckEntry("DF123", "draft-tensors-unmapped", "tensors are missing, or nobody loads them", static=True),
+    CheckEntry(
+        "DF124",
+        "draft-quantization-inherited",
+        "the drafter would be built under the target's quantisation",
+        static=True,
+    ),
+    CheckEntry(
+        "DF125",
+        "target-features-rotated",
+        "the target's quantisation rotates what the drafter reads",
+        static=True,
+    ),
+    CheckEntry("DF126", "acceptance-not-exact", "acceptance is set to be lossy or simulated", static=True),
+    CheckEntry(
+        "DF127", "features-do-not-combine", "settings that do not work together with speculation", static=True
+    ),
+    CheckEntry(
+        "DF128",
+        "attention-backend-unfit",
+        "the attention backend cannot run this drafter exactly",
+        static=True,
+    ),
+    CheckEntry("DF129", "revision-unpinned", "a hub id is used without a commit", static=True),
+    CheckEntry(
+        "DF130", "recurrent-target", "the target keeps a running state that must be rolled back", static=True
+    ),
+    CheckEntry(
+        "DF131",
+        "mask-token-unfit",
+        "the mask token is missing, special, ordinary or out of range",
+        static=True,
     ),
     CheckEntry("DF301", "greedy-output-differs", "greedy output is not the target's own"),
     CheckEntry("DF401", "speculation-inactive", "nothing is drafted"),

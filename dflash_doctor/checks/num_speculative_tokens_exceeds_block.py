@@ -29,18 +29,29 @@ Set `num_speculative_tokens` to `block_size - 1` (vLLM), or the number of draft 
 
 from __future__ import annotations
 
+from typing import Any
+
 from dflash_doctor.checks.base import Case, Outcome, failed, passed, skipped
+from dflash_doctor.checks.pair_view import PairView, pair_view
+from dflash_doctor.evidence import EngineFacts
 from dflash_doctor.records import Finding, Where
 
 _BLOCK_METHODS = ("dflash",)
 """Methods whose drafters do not predict from the anchor slot."""
+_COUNTING_THE_ANCHOR = ("speculative_num_draft_tokens", "speculative_dflash_block_size")
+"""SGLang's arguments, which name the width of the block."""
 
 
 def judge(case: Case) -> Outcome:
-    """Compare K with the block."""
+    """Compare K with the block: as the live engine has both, else as files and settings say."""
     facts = case.evidence.facts
-    if facts is None:
-        return skipped("the engine did not start, so its settings are not known")
+    if facts is not None:
+        return _live(case, facts)
+    view = pair_view(case)
+    return view if isinstance(view, Outcome) else _static(case, view)
+
+
+def _live(case: Case, facts: EngineFacts) -> Outcome:
     if facts.method not in _BLOCK_METHODS:
         return skipped(f"method {facts.method} has no block")
     num_tokens = facts.num_spec_tokens or case.num_speculative_tokens
@@ -57,19 +68,52 @@ def judge(case: Case) -> Outcome:
             f"; positions {widest} to {num_tokens - 1} were accepted in {100 * rates[0]:.1f} % of the steps "
             f"or less, and the target verified each of them"
         )
-    return failed(
-        f"K = {num_tokens} is beyond the block of {facts.block_size}",
-        [
-            Finding(
-                code="DF101",
-                severity="error",
-                message="the drafter is asked for more tokens than its block holds",
-                observed=observed,
-                expected=f"at most {widest} (block_size {facts.block_size}, one slot is the anchor)",
-                remedy=f"set num_speculative_tokens to {widest}",
-                where=Where(file="config.json", field="block_size"),
-                causes=("num-speculative-tokens-exceeds-block",),
-                numbers={"num_speculative_tokens": num_tokens, "block_size": facts.block_size},
-            )
-        ],
+    where = Where(file="config.json", field="block_size")
+    contract = case.evidence.contract
+    if contract is not None and contract.pair is not None and contract.pair.draft is not None:
+        view = pair_view(case)
+        where = view.in_draft("block_size") if isinstance(view, PairView) else where
+    return _exceeds(num_tokens, widest, facts.block_size, observed, where)
+
+
+def _static(case: Case, view: PairView) -> Outcome:
+    block, served = view.config.block_size, view.served
+    widest = served.num_draft_tokens if served is not None else None
+    if block is None or widest is None:
+        return skipped("not checked: the draft config names no block_size")
+    asked, how = _asked(case, view)
+    if asked is None:
+        return passed(f"K is not given: {widest} tokens are drafted from a block of {block}")
+    if asked <= widest:
+        return passed(f"K = {asked} is within the block (block_size {block})")
+    return _exceeds(asked, widest, block, f"K = {asked} ({how})", view.in_draft("block_size"))
+
+
+def _asked(case: Case, view: PairView) -> tuple[int | None, str]:
+    """K as it was asked for; arguments that count the anchor have one more."""
+    for name in _COUNTING_THE_ANCHOR:
+        width: Any = view.argument(name)
+        if isinstance(width, int) and not isinstance(width, bool):
+            return width - 1, f"{name} {width} counts the anchor"
+    nested = view.speculative("num_speculative_tokens")
+    if isinstance(nested, int) and not isinstance(nested, bool):
+        return nested, "engine argument"
+    return case.num_speculative_tokens, "num_speculative_tokens"
+
+
+def _exceeds(num_tokens: int, widest: int, block: int, observed: str, where: Where) -> Outcome:
+    finding = Finding(
+        code="DF101",
+        severity="error",
+        message="the drafter is asked for more tokens than its block holds",
+        observed=observed,
+        expected=f"at most {widest} (block_size {block}, one slot is the anchor)"
+        if widest < block
+        else f"at most {widest} (block_size {block})",
+        remedy=f"set num_speculative_tokens to {widest}",
+        edit=f"--num-speculative-tokens {widest}",
+        where=where,
+        causes=("num-speculative-tokens-exceeds-block",),
+        numbers={"num_speculative_tokens": num_tokens, "block_size": block},
     )
+    return failed(f"K = {num_tokens} is beyond the block of {block}", [finding])

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 from dflash_doctor.records import CheckRecord, Metrics, Verdict
 
-_MOST_BASIC_FIRST = ("DF803", "DF101", "DF401", "DF802", "DF301", "DF402", "DF403", "DF801")
-"""Which finding to act on first: what voids the others comes before them. Unlisted codes come last."""
+_MOST_BASIC_FIRST = ("DF803", "DF102", "DF101", "DF401", "DF802", "DF301", "DF402", "DF403", "DF801")
+"""Which finding to act on first: what voids the others comes before them.
+
+Of unlisted codes the static families come first, for what they name needs no further experiment.
+"""
+_STATIC_RANK = 2.5
 
 
 def run_verdict(checks: Sequence[CheckRecord], metrics: Metrics) -> tuple[Verdict, str]:
@@ -51,8 +55,12 @@ def healthy_sentence(metrics: Metrics) -> str:
 def _first_to_act_on(checks: Sequence[CheckRecord]) -> str:
     failed = [check for check in checks if check.verdict == "failed"]
     order = {code: rank for rank, code in enumerate(_MOST_BASIC_FIRST)}
-    first = min(failed, key=lambda check: order.get(check.code, len(order)))
+    first = min(failed, key=lambda check: (order.get(check.code, _unlisted(check.code)), check.code))
     finding = next((item for item in first.findings if item.severity == "error"), None)
     if finding is None:
         return f"{first.code} {first.name}: {first.reason}"
     return f"{first.code}: {finding.message}. Do: {finding.remedy}."
+
+
+def _unlisted(code: str) -> float:
+    return _STATIC_RANK if code[:3] in ("DF0", "DF1", "DF2") else len(_MOST_BASIC_FIRST)

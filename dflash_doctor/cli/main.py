@@ -19,7 +19,8 @@ from dflash_doctor.errors import EXIT_INTERRUPTED, EXIT_NO_VERDICT, DoctorError
 COMMANDS = {
     "demo": "Run the bundled tiny pair on the real engine and show the report.",
     "diagnose": "Run a pair, judge it, and say what to change.",
-    "report": "Write a recorded run as HTML, JSON or text.",
+    "check": "Find what files, packages and settings tell of a pair; no engine needed.",
+    "report": "Write a recorded run as HTML, JSON, SARIF or text.",
     "explain": "Show the page of a check or a cause.",
     "env": "Show this environment, the settings in force, or the CPU engine's lock file.",
 }

@@ -24,7 +24,7 @@ from dflash_doctor.reports.catalog import format_names
 def command(*, run: str | None, name: str, output: str | None, schema: bool, debug: bool) -> int:
     """Write a recorded run (its folder or run.json) in another format."""
     if schema:
-        _write(_schema(), output)
+        write_document(_schema(), output)
         return 0
     if run is None:
         raise UsageError("no run was named", seen="no argument", remedy="name a run folder, or give --schema")
@@ -39,7 +39,7 @@ def command(*, run: str | None, name: str, output: str | None, schema: bool, deb
         return 0
     traces = folder / record.artifacts.traces if record.artifacts.traces else None
     evidence = read_traces(traces) if traces is not None and entry_of(name).shows_requests else None
-    _write(load_renderer(name)(record, evidence), output)
+    write_document(load_renderer(name)(record, evidence), output)
     return 0
 
 
@@ -51,7 +51,7 @@ def _schema() -> bytes:
     return (json.dumps(json_schema(), indent=2) + "\n").encode()
 
 
-def _write(document: bytes, output: str | None) -> None:
+def write_document(document: bytes, output: str | None) -> None:
     if output is None:
         sys.stdout.buffer.write(document)
         return

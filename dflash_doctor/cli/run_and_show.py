@@ -9,9 +9,8 @@ from collections.abc import Mapping
 import click
 
 from dflash_doctor import session
+from dflash_doctor.cli.exit_code import exit_code
 from dflash_doctor.cli.progress import progress_listener
-from dflash_doctor.errors import EXIT_FINDINGS, EXIT_NO_VERDICT, EXIT_PASSED
-from dflash_doctor.records import RunRecord
 from dflash_doctor.reports.terminal import render_terminal, wants_color
 from dflash_doctor.runs import encode_record
 from dflash_doctor.settings import Settings
@@ -36,16 +35,3 @@ def run_and_show(
         if result.record.artifacts.report is not None:
             click.echo(f"report: {result.folder / result.record.artifacts.report}")
     return exit_code(result.record, strict=strict)
-
-
-def exit_code(record: RunRecord, *, strict: bool) -> int:
-    """0 passed, 1 findings, 3 no verdict; `strict` lets nothing undecided count as passed."""
-    if record.verdict == "failed":
-        return EXIT_FINDINGS
-    if record.verdict == "errored":
-        return EXIT_NO_VERDICT
-    undecided = any(check.verdict in ("skipped", "inconclusive") for check in record.checks)
-    if strict and (record.verdict != "passed" or undecided):
-        return EXIT_NO_VERDICT
-    judged = any(check.verdict in ("passed", "failed") for check in record.checks)
-    return EXIT_PASSED if judged else EXIT_NO_VERDICT

@@ -245,6 +245,19 @@ class TargetConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.nested_rope_theta if self.nested_rope_theta is not None else self.rope_theta
 
 
+class TensorCensus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A drafter's tensors against those that its family has."""
+
+    num_expected: int
+    """Modules that must be there."""
+    num_layers: int | None = None
+    """Layers in the file."""
+    missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    misshapen: tuple[tuple[str, str, str], ...] = ()
+    """Tensor, its shape, the shape that the config asks for."""
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one engine would do with a drafter's files."""
 
@@ -273,6 +286,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     neox: bool | None = None
     neox_from: str = ""
     max_position_embeddings: int | None = None
+    keeps_own_head: bool = True
+    """Uses the drafter's own head where its file has one."""
+    embedding_scale: float = 1.0
+    """By what it multiplies the embeddings of the block."""
+    softcap: float | None = None
+    """Soft cap that it puts on the draft logits."""
     needs: tuple[str, ...] = ()
     """What must be set for it to start."""
 
@@ -285,6 +304,10 @@ class PairContract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     target_config: TargetConfig | None = None
     draft_config: DraftConfig | None = None
     vocab_maps: tuple[VocabMap, ...] = ()
+    census: TensorCensus | None = None
+    """`None`: the family's tensors are not known, or none could be read."""
+    needs_mask_embedding: bool = False
+    """The family keeps the mask's embedding in a file of its own."""
     trained: Reading | None = None
     """The reading under which the drafter was trained."""
     readings: tuple[Reading, ...] = ()

@@ -15,7 +15,6 @@ from dflash_doctor.diagnosis.catalog import causes
 from dflash_doctor.records import Cause, CheckRecord, Finding
 
 _DIRECT = {
-    ("DF101", "num-speculative-tokens-exceeds-block"),
     ("DF301", "lossy-acceptance-configured"),
     ("DF301", "verification-not-enforced"),
     ("DF401", "speculation-inactive"),
@@ -23,6 +22,9 @@ _DIRECT = {
     ("DF802", "degenerate-output"),
 }
 """The finding observes the cause itself."""
+
+_STATIC_FAMILIES = ("DF0", "DF1", "DF2")
+"""What files and settings say is seen, not inferred: the first cause of such a finding is direct."""
 
 _DIRECT_CONFIDENCE = 0.9
 _SUSPECT_CONFIDENCE = 0.4
@@ -72,7 +74,8 @@ def diagnose(checks: Sequence[CheckRecord], case: Case) -> tuple[Cause, ...]:
 
 
 def _confidence(code: str, name: str, rank: int) -> float:
-    base = _DIRECT_CONFIDENCE if (code, name) in _DIRECT else _SUSPECT_CONFIDENCE
+    seen_in_files = code.startswith(_STATIC_FAMILIES) and rank == 0
+    base = _DIRECT_CONFIDENCE if seen_in_files or (code, name) in _DIRECT else _SUSPECT_CONFIDENCE
     return float(base * _LATER_SUSPECT_FACTOR**rank)
 
 

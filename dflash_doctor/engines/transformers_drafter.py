@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dflash_doctor.checkpoints.config import draft_block_size, read_config
+from dflash_doctor.checkpoints.config import drafted_tokens, read_config
 from dflash_doctor.errors import EngineError, EngineMissingError, UsageError
 
 _RENAMED = {
@@ -137,7 +137,7 @@ def require_drafter_config(draft: str) -> dict[str, Any] | None:
             remedy="use --engine vllm, or the drafter in z-lab's layout",
         )
     absent = [name for name in _REQUIRED if _field(config, name) is None]
-    if "block_size" not in absent and draft_block_size(draft) is None:
+    if "block_size" not in absent and drafted_tokens(draft, reader="transformers") is None:
         absent.append("block_size")  # there, and no positive whole number
     if absent:
         raise UsageError(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dflash_doctor.checkpoints.config import draft_block_size
+from dflash_doctor.checkpoints.config import drafted_tokens
 from dflash_doctor.engines.base import EngineOptions
 from dflash_doctor.errors import EngineMissingError, UsageError
 
@@ -94,14 +94,13 @@ def engine_arguments(options: EngineOptions) -> dict[str, Any]:
 def _speculation(options: EngineOptions) -> dict[str, Any]:
     num_tokens = options.num_speculative_tokens
     if num_tokens is None:
-        block_size = draft_block_size(options.draft) if options.draft else None
-        if block_size is None:
+        num_tokens = drafted_tokens(options.draft, reader="vllm") if options.draft else None
+        if num_tokens is None:
             raise UsageError(
                 "the number of speculative tokens is not known",
                 seen=f"no block_size in the config of {options.draft}",
                 remedy="give --num-speculative-tokens",
             )
-        num_tokens = block_size - 1
     speculation: dict[str, Any] = {
         "method": options.method,
         "num_speculative_tokens": num_tokens,

@@ -49,7 +49,7 @@ def environment_snapshot(environ: Mapping[str, str] | None = None) -> dict[str, 
         "memory_gib": _memory_gib(),
         "gpus": _gpus(),
         "packages": _versions(),
-        "variables": _variables(os.environ if environ is None else environ),
+        "variables": engine_variables(os.environ if environ is None else environ),
         "in_virtual_environment": sys.prefix != sys.base_prefix,
     }
 
@@ -64,7 +64,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+def engine_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that steer an engine; none that looks like a secret."""
     return {
         name: value
         for name, value in sorted(environ.items())

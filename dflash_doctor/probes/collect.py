@@ -11,6 +11,7 @@ from dflash_doctor.engines.replay import recorded_evidence
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.plan import Plan
 from dflash_doctor.probes.arms import Watcher, observe_speculative, observe_target_only
+from dflash_doctor.probes.contract import collect_contract
 from dflash_doctor.records import WorkloadRecord
 
 
@@ -46,6 +47,9 @@ class Collector:
             evidence = recorded_evidence(Path(plan.settings.replay))
             self.collected = Collected(evidence, plan.workload_record(None))
             return
+        watcher.phase("checking", "files, packages and settings")
+        contract = collect_contract(plan.settings, plan.engine_args, pair=plan.contract)
+        self._keep(Evidence(contract=contract))
         watcher.phase("loading", f"{name}, speculative")
         with open_engine(name, plan.engine_options("speculative", log_path=self._log_path)) as engine:
             template = engine.chat_template()

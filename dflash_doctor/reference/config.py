@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dflash_doctor.checkpoints.config import read_config
+from dflash_doctor.checkpoints.semantics.read import guessed_taps
 from dflash_doctor.errors import UsageError
 
 _DEFAULT_BLOCK_SIZE = 16
@@ -108,7 +109,7 @@ def read_drafter_config(folder: str | Path) -> DrafterConfig:
             target_layer_ids=(
                 tuple(int(index) for index in taps)
                 if taps
-                else default_taps(num_layers, int(field("num_target_layers")))
+                else guessed_taps(num_layers, int(field("num_target_layers")))
             ),
         )
     except (TypeError, ValueError, ZeroDivisionError) as error:
@@ -117,17 +118,6 @@ def read_drafter_config(folder: str | Path) -> DrafterConfig:
             seen=f"{folder}/config.json: {error}",
             remedy="correct the config",
         ) from error
-
-
-def default_taps(num_draft_layers: int, num_target_layers: int) -> tuple[int, ...]:
-    """Taps of a config that names none: one per drafter layer, spread from target layer 1 to the third last.
-
-    Source: z-lab's and SGLang's rule, round(1 + i (L - 4) / (n - 1)), and [L // 2] for one drafter layer.
-    """
-    if num_draft_layers == 1:
-        return (num_target_layers // 2,)
-    gap = (num_target_layers - 4) / (num_draft_layers - 1)
-    return tuple(round(1 + index * gap) for index in range(num_draft_layers))
 
 
 def _object(raw: Mapping[str, Any], name: str, folder: str | Path) -> Mapping[str, Any]:

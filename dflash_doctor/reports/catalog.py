@@ -49,6 +49,30 @@ FORMATS: tuple[FormatEntry, ...] = (
         False,
         "text for a terminal",
     ),
+    FormatEntry(
+        "check",
+        "dflash_doctor.reports.check_terminal",
+        "text/plain; charset=utf-8",
+        ".txt",
+        False,
+        "the static checks as text, with how each engine reads the drafter",
+    ),
+    FormatEntry(
+        "sarif",
+        "dflash_doctor.reports.sarif",
+        "application/sarif+json",
+        ".sarif",
+        False,
+        "findings with file and line, for code hosts",
+    ),
+    FormatEntry(
+        "fix-plan",
+        "dflash_doctor.reports.fix_plan",
+        "text/plain; charset=utf-8",
+        ".txt",
+        False,
+        "the exact edits and engine flags; nothing is changed",
+    ),
 )
 
 

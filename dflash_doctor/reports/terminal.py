@@ -27,6 +27,9 @@ _VERDICT_STYLES = {
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "cyan"}
 _NARROWEST, _PLAIN_WIDTH = 40, 100
 _MAX_CASES = 3
+_STATIC_FAMILIES = ("DF0", "DF1", "DF2")
+"""Many, and most of them say that all is well: `dflash-doctor check` shows each."""
+_NOT_LOOKED_AT = "{} of them not checked or not applicable: dflash-doctor check says why"
 
 
 def render(record: RunRecord, evidence: Evidence | None) -> bytes:
@@ -148,7 +151,18 @@ def _checks(console: Console, checks: Sequence[CheckRecord]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
+    static = [check for check in checks if check.code.startswith(_STATIC_FAMILIES)]
+    for verdict, words in (
+        ("passed", "{} checks of files, packages and settings"),
+        ("skipped", _NOT_LOOKED_AT),
+    ):
+        codes = [check.code for check in static if check.verdict == verdict]
+        if codes:
+            word = Text(VERDICT_WORDS[verdict], style=_VERDICT_STYLES[verdict])
+            table.add_row(word, Text("DF0-2"), Text(words.format(len(codes))))
     for check in checks:
+        if check in static and check.verdict in ("passed", "skipped"):
+            continue
         named = check.reason if check.verdict == "passed" else f"{check.name}: {check.reason}"
         word = Text(VERDICT_WORDS[check.verdict], style=_VERDICT_STYLES[check.verdict])
         table.add_row(word, Text(visible(check.code)), Text(visible(named)))

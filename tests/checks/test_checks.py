@@ -52,7 +52,7 @@ def test_exceeds_block_when_k_fills_the_block_then_passes() -> None:
 def test_exceeds_block_when_it_cannot_know_then_skips() -> None:
     assert judge("DF101", facts(make_evidence(), block_size=None)).verdict == "skipped"
     assert judge("DF101", facts(make_evidence(), method="mtp")).verdict == "skipped"
-    assert judge("DF101", make_evidence(facts=None)).verdict == "skipped"
+    assert judge("DF101", make_evidence(facts=None, contract=None)).verdict == "skipped"
 
 
 # DF301

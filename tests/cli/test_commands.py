@@ -13,8 +13,8 @@ from evidence_factory import make_evidence
 from record_factory import make_record
 
 from dflash_doctor.checks.catalog import CHECKS
+from dflash_doctor.cli.exit_code import exit_code
 from dflash_doctor.cli.main import COMMANDS
-from dflash_doctor.cli.run_and_show import exit_code
 from dflash_doctor.diagnosis.catalog import causes
 from dflash_doctor.records import json_schema
 from dflash_doctor.runs import write_record, write_traces

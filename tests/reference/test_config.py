@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflash_doctor.bundled import bundled_fixtures
+from dflash_doctor.checkpoints.semantics.read import guessed_taps
 from dflash_doctor.errors import UsageError
-from dflash_doctor.reference.config import default_taps, read_drafter_config
+from dflash_doctor.reference.config import read_drafter_config
 
 BUNDLED = json.loads((bundled_fixtures() / "tiny_pair" / "draft" / "config.json").read_text())
 
@@ -65,14 +66,14 @@ def test_read_drafter_config_when_taps_are_absent_then_derives_them_as_zlab_does
 def test_default_taps_when_derived_then_rise_from_one_to_the_third_last_layer(
     num_draft: int, num_target: int
 ) -> None:
-    taps = default_taps(num_draft, num_target)
+    taps = guessed_taps(num_draft, num_target)
     assert len(taps) == num_draft
     assert (taps[0], taps[-1]) == (1, num_target - 3)
     assert list(taps) == sorted(set(taps))
 
 
 def test_default_taps_when_the_drafter_has_one_layer_then_is_the_middle() -> None:
-    assert default_taps(1, 36) == (18,)
+    assert guessed_taps(1, 36) == (18,)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_format_when_it_shows_requests_then_the_table_says_so(name: str) -> None
     assert (render(record, make_evidence()) != render(record, None)) == entry_of(name).shows_requests
 
 
-def test_formats_when_listed_then_names_and_suffixes_are_distinct() -> None:
-    for field in ("name", "module", "suffix"):
+def test_formats_when_listed_then_names_and_modules_are_distinct() -> None:
+    for field in ("name", "module"):
         values = [getattr(entry, field) for entry in FORMATS]
         assert len(set(values)) == len(values)
 

@@ -67,12 +67,18 @@ def test_render_terminal_when_failed_then_what_to_do_and_the_three_parts_come_be
 
 def test_render_terminal_when_a_check_did_not_pass_then_names_it() -> None:
     checks = (
-        CheckRecord(code="DF1", name="bad-thing", family="f", verdict="passed", reason="all fine"),
-        CheckRecord(code="DF2", name="other-thing", family="f", verdict="skipped", reason="not run"),
+        CheckRecord(code="DF401", name="bad-thing", family="f", verdict="passed", reason="all fine"),
+        CheckRecord(code="DF402", name="other-thing", family="f", verdict="skipped", reason="not run"),
+        CheckRecord(code="DF101", name="pair-thing", family="f", verdict="passed", reason="fits"),
+        CheckRecord(code="DF104", name="bad-taps", family="f", verdict="failed", reason="tap 9 is outside"),
+        CheckRecord(code="DF105", name="misread", family="f", verdict="skipped", reason="not checked: x"),
     )
     text = text_of(changes={"checks": checks})
-    assert "PASSED   DF1  all fine" in text
-    assert "SKIPPED  DF2  other-thing: not run" in text
+    assert "PASSED   DF401  all fine" in text
+    assert "SKIPPED  DF402  other-thing: not run" in text
+    assert "PASSED   DF0-2  1 checks of files, packages and settings" in text
+    assert "SKIPPED  DF0-2  1 of them not checked or not applicable" in text
+    assert "FAILED   DF104  bad-taps: tap 9 is outside" in text
 
 
 @pytest.mark.parametrize("width", [40, 72, 83, 84, 100, 160])

@@ -67,6 +67,12 @@ class Semantics:
     layout_keys: tuple[str, ...]
     """Rotary layout: fields in the order in which they are tried; halves (neox) without any."""
     layout_absent: bool = True
+    keeps_own_head: bool
+    """Uses the drafter's own `lm_head` where its file has one; else the target's always."""
+    scaled_dialects: frozenset[str] = frozenset()
+    """Dialects of which it applies `input_embedding_scale`."""
+    softcapped_dialects: frozenset[str] = frozenset()
+    """Dialects of which it applies `final_logit_softcapping`."""
     mixed_layers_need: str | None = None
     """What must be set for drafters that mix sliding and full layers."""
     stretches_positions: bool = False

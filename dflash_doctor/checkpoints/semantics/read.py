@@ -49,6 +49,11 @@ def read_as(line: Semantics, draft: DraftConfig, target: TargetConfig | None) ->
         neox=neox,
         neox_from=neox_from,
         max_position_embeddings=draft.max_position_embeddings,
+        keeps_own_head=line.keeps_own_head,
+        embedding_scale=(draft.input_embedding_scale or 1.0)
+        if draft.dialect in line.scaled_dialects
+        else 1.0,
+        softcap=draft.final_logit_softcapping if draft.dialect in line.softcapped_dialects else None,
         needs=(line.mixed_layers_need,) if mixed and line.mixed_layers_need else (),
     )
 

@@ -23,6 +23,7 @@ _ALL_BUT_GGUF = (
     "xpress", "dspark", "modelopt", "eagle3", "draft-model",
 )  # fmt: skip
 _ONLY_GGUF = dict.fromkeys(_ALL_BUT_GGUF, "it reads GGUF files only")
+_EVERY = frozenset(_ALL_BUT_GGUF)
 _NO_GGUF = {"gguf": "it does not read GGUF drafters"}
 
 VLLM = Semantics(
@@ -45,6 +46,9 @@ VLLM = Semantics(
     theta_absent=1e6,
     partial_factor="applied",
     layout_keys=("is_neox_style",),
+    keeps_own_head=True,
+    scaled_dialects=frozenset({"dflash2", "speculators-dflash2"}),
+    softcapped_dialects=frozenset({"dflash2", "speculators-dflash2"}),
     mixed_layers_need="VLLM_USE_V2_MODEL_RUNNER=1",
 )
 SGLANG = Semantics(
@@ -61,6 +65,8 @@ SGLANG = Semantics(
     theta_absent=1e4,
     partial_factor="applied",
     layout_keys=("rope_is_neox_style", "is_neox_style"),
+    keeps_own_head=False,
+    softcapped_dialects=_EVERY,
 )
 TRANSFORMERS = Semantics(
     reader="transformers",
@@ -80,6 +86,7 @@ TRANSFORMERS = Semantics(
     theta_absent=1e4,
     partial_factor="ignored",
     layout_keys=(),
+    keeps_own_head=False,
 )
 LLAMA_CPP = Semantics(
     reader="llama.cpp",
@@ -94,6 +101,8 @@ LLAMA_CPP = Semantics(
     theta_absent=1e4,
     partial_factor="applied",
     layout_keys=(),
+    keeps_own_head=True,
+    softcapped_dialects=frozenset({"gguf"}),
 )
 ZLAB = Semantics(
     reader="z-lab",
@@ -109,6 +118,9 @@ ZLAB = Semantics(
     theta_absent=1e4,
     partial_factor="ignored",
     layout_keys=("rope_is_neox_style", "is_neox_style"),
+    keeps_own_head=True,
+    scaled_dialects=_EVERY,
+    softcapped_dialects=_EVERY,
 )
 """Drafters of other trainers in this layout may say their rotary layout; then it is what they say."""
 SPECULATORS = Semantics(
@@ -124,6 +136,9 @@ SPECULATORS = Semantics(
     theta_absent=1e4,
     partial_factor="ignored",
     layout_keys=("rope_is_neox_style", "is_neox_style"),
+    keeps_own_head=True,
+    scaled_dialects=_EVERY,
+    softcapped_dialects=_EVERY,
 )
 DSPARK = Semantics(
     reader="dspark",
@@ -138,6 +153,9 @@ DSPARK = Semantics(
     theta_absent=1e4,
     partial_factor="ignored",
     layout_keys=("rope_is_neox_style", "is_neox_style"),
+    keeps_own_head=True,
+    scaled_dialects=_EVERY,
+    softcapped_dialects=_EVERY,
 )
 EAGLE3 = Semantics(
     reader="eagle3",
@@ -152,6 +170,9 @@ EAGLE3 = Semantics(
     theta_absent=1e4,
     partial_factor="applied",
     layout_keys=("rope_is_neox_style", "is_neox_style"),
+    keeps_own_head=True,
+    scaled_dialects=_EVERY,
+    softcapped_dialects=_EVERY,
 )
 DRAFT_MODEL = Semantics(
     reader="draft-model",
@@ -165,6 +186,9 @@ DRAFT_MODEL = Semantics(
     theta_absent=None,
     partial_factor="applied",
     layout_keys=(),
+    keeps_own_head=True,
+    scaled_dialects=_EVERY,
+    softcapped_dialects=_EVERY,
 )
 
 SEMANTICS: tuple[Semantics, ...] = (
