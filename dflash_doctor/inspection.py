@@ -8,7 +8,7 @@ A run does the same first and then goes on to the engine (`session`).
 from __future__ import annotations
 
 import dataclasses
-import secrets
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,19 +49,25 @@ class InspectionResult:
     evidence: Evidence
 
 
-def inspect(settings: Settings, *, origins: Mapping[str, str] | None = None) -> InspectionResult:
+def inspect(
+    settings: Settings,
+    *,
+    origins: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> InspectionResult:
     """Read, judge, record; nothing is written.
 
     Args:
         settings: which pair, and how it would be served.
         origins: where each setting came from, kept in the record.
+        environ: the environment; the process's own by default.
 
     Raises:
         UsageError: no target or drafter is named, a path does not exist, or an engine argument is malformed.
     """
     _require_names(settings)
     began, started_at = time.monotonic(), datetime.now(UTC)
-    contract = collect_contract(settings, parse_engine_args(settings.engine_arg))
+    contract = collect_contract(settings, parse_engine_args(settings.engine_arg), environ=environ)
     evidence = Evidence(contract=contract)
     case = Case(
         evidence=evidence,
@@ -75,7 +81,7 @@ def inspect(settings: Settings, *, origins: Mapping[str, str] | None = None) -> 
     record = RunRecord(
         schema_version=SCHEMA_VERSION,
         tool=ToolRecord(version=__version__),
-        run_id=f"{started_at:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+        run_id=f"{started_at:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}",
         started_at=started_at.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - began, 3),
         verdict=verdict,

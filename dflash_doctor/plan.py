@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def make_plan(settings: Settings, *, run_id: str) -> Plan:
     target = _require_target(settings)
     draft = _require_draft(settings)
     num_tokens = settings.num_speculative_tokens
-    contract = pair_of(settings, engine_args)
+    contract = read_pair(target, draft, engine_args=engine_args)
     if num_tokens is None and (reading := contract.reading(settings.reader)) is not None:
         num_tokens = reading.num_draft_tokens
     workload = load_prompts(settings.prompts) if settings.prompts else default_workload(target)
@@ -128,19 +127,6 @@ def make_plan(settings: Settings, *, run_id: str) -> Plan:
         workload=workload,
         prompts=prompts,
     )
-
-
-def pair_of(settings: Settings, engine_args: Mapping[str, Any]) -> PairContract:
-    """What the files of the pair say; nothing raises.
-
-    Args:
-        settings: with a target.
-        engine_args: `revision` and `speculative_config.revision` choose snapshots of hub ids.
-    """
-    assert settings.target is not None, "the caller asked for it"
-    revisions = [engine_args.get(name) for name in ("revision", "speculative_config.revision")]
-    target, draft = (item if isinstance(item, str) and item else None for item in revisions)
-    return read_pair(settings.target, settings.draft, target_revision=target, draft_revision=draft)
 
 
 def _replay_plan(settings: Settings, run_id: str, folder: Path, engine_args: dict[str, Any]) -> Plan:

@@ -26,13 +26,16 @@ class JsonFile:
     text: str = ""
 
 
-def read_json_object(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES, required: bool = True) -> JsonFile:
+def read_json_object(
+    path: Path, *, max_bytes: int = MAX_CONFIG_BYTES, required: bool = True, located: bool = True
+) -> JsonFile:
     """The JSON object in a file, and everything that is wrong with it; never raises.
 
     Args:
         path: the file.
         max_bytes: larger files are not read.
         required: whether a missing file is a problem.
+        located: whether the lines of the keys are wanted; large machine-written files go without.
     """
     if not required and not exists(path):
         return JsonFile(path)
@@ -58,7 +61,7 @@ def read_json_object(path: Path, *, max_bytes: int = MAX_CONFIG_BYTES, required:
         return _unreadable(path, "it is nested too deeply")
     if not isinstance(value, dict):
         return _unreadable(path, f"it holds a JSON {type(value).__name__}, not an object")
-    lines = key_lines(text)
+    lines = key_lines(text) if located else {}
     problems = tuple(
         Problem(
             severity="warning",

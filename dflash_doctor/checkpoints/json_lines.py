@@ -46,6 +46,8 @@ def key_lines(text: str) -> dict[str, int]:
 
 
 def _unquote(token: str) -> str:
+    if "\\" not in token:
+        return token[1:-1]
     try:
         return str(json.loads(token, strict=False))
     except ValueError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,7 +24,7 @@ from dflash_doctor.contract.pair import Checkpoint, PairContract, Problem, Role,
 
 CONFIG_NAME = "config.json"
 MASK_EMBEDDING_NAME = "mask_embedding.pt"
-_OF_INTEREST = re.compile(r"(embed_tokens|embed_in|wte|lm_head|embed_out|output)(\.|$)")
+_OF_INTEREST = ("embed_tokens.", "embed_in.", "wte.", "lm_head.", "embed_out.", "output.weight")
 """Tensors of a target on which a pair depends."""
 _MAX_TENSORS = 20_000
 """No drafter has so many; a header that claims more is kept in part."""
@@ -39,20 +40,17 @@ class _Files:
 
 
 def read_pair(
-    target: str,
-    draft: str | None,
-    *,
-    target_revision: str | None = None,
-    draft_revision: str | None = None,
+    target: str, draft: str | None, *, engine_args: Mapping[str, Any] | None = None
 ) -> PairContract:
     """Everything the files of a pair say; what cannot be read is among the problems, and nothing raises.
 
     Args:
         target: a checkpoint folder, a GGUF file, or a hub id (looked up in the local cache, never fetched).
         draft: the same for the drafter; `None` for methods without one.
-        target_revision: commit, branch or tag of a hub id.
-        draft_revision: the same for the drafter.
+        engine_args: `revision` and `speculative_config.revision` choose the snapshots of hub ids.
     """
+    revisions = [(engine_args or {}).get(name) for name in ("revision", "speculative_config.revision")]
+    target_revision, draft_revision = (item if isinstance(item, str) and item else None for item in revisions)
     of_target = _read(target, "target", target_revision)
     config, problems = target_config(of_target.config)
     target_checkpoint = _with(of_target.checkpoint, problems)
@@ -136,7 +134,7 @@ def _kept(tensors: tuple[Tensor, ...] | None, role: Role) -> tuple[Tensor, ...] 
     if tensors is None:
         return None
     if role == "target":
-        tensors = tuple(item for item in tensors if _OF_INTEREST.search(item.name))
+        tensors = tuple(item for item in tensors if any(part in item.name for part in _OF_INTEREST))
     return tensors[:_MAX_TENSORS]
 
 

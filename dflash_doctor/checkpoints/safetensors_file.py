@@ -29,18 +29,22 @@ BITS = {
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    dtype: str
-    shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
+    """An entry as it stands; the defaults mark what is absent, as in the entry `__metadata__`."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    data_offsets: tuple[int, int] = (-1, -1)
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A tensor and where its bytes lie in the file."""
 
     tensor: Tensor
     start: int
     end: int
+
+
+_DECODER = msgspec.json.Decoder(dict[str, _Entry])
 
 
 @dataclass(frozen=True)
@@ -100,16 +104,14 @@ def read_tensor_bytes(path: Path, placed: Placed, *, max_bytes: int) -> bytes:
 
 def _entries(raw: bytes, data_start: int, file_size: int) -> tuple[Placed, ...]:
     try:
-        table = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        table.pop("__metadata__", None)
-        decode = msgspec.json.Decoder(_Entry).decode
-        entries = {name: decode(item) for name, item in table.items()}
+        entries = _DECODER.decode(raw)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UnfitFileError(f"its header is not what the format says: {error}") from error
+    entries.pop("__metadata__", None)
     placed = []
     for name, entry in entries.items():
         begin, end = entry.data_offsets
-        if not 0 <= begin <= end or any(side < 0 for side in entry.shape):
+        if not 0 <= begin <= end or (entry.shape and min(entry.shape) < 0):
             raise UnfitFileError(f"its header puts {name} at {begin} to {end} with shape {list(entry.shape)}")
         if entry.dtype in BITS:
             size = math.ceil(math.prod(entry.shape) * BITS[entry.dtype] / 8)

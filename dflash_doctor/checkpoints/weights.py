@@ -107,7 +107,7 @@ def _read_safetensors(folder: Path, files: list[Path], weights: Weights) -> None
 
 def _index(folder: Path, weights: Weights) -> dict[str, str] | None:
     """Tensor name -> file, as the index says; `None` where there is no usable index."""
-    file = read_json_object(folder / INDEX_NAME, max_bytes=_MAX_INDEX_BYTES, required=False)
+    file = read_json_object(folder / INDEX_NAME, max_bytes=_MAX_INDEX_BYTES, required=False, located=False)
     weights.problems.extend(file.problems)
     if file.value is None:
         return None

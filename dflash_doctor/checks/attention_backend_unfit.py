@@ -151,6 +151,7 @@ def _by_report(view: PairView, name: str | None) -> Iterator[Finding]:
             "warning",
             "trtllm_mha only approximates windows that are not causal",
             f"windows of {windows[0]:,}" if windows else "layers that are not causal",
+            causes=("sliding-window-ignored", "attention-backend-incompatible"),
         )
     dtype = _kv_dtype(view)
     if dtype is not None and dtype not in _AUTO and name is None and _non_causal(view):
@@ -178,7 +179,13 @@ def _by_report(view: PairView, name: str | None) -> Iterator[Finding]:
         )
 
 
-def _finding(view: PairView, severity: Severity, message: str, observed: str) -> Finding:
+def _finding(
+    view: PairView,
+    severity: Severity,
+    message: str,
+    observed: str,
+    causes: tuple[str, ...] = ("attention-backend-incompatible",),
+) -> Finding:
     vllm = view.engine == "vllm"
     flag = (
         "speculative_config.attention_backend=FLASH_ATTN"
@@ -194,5 +201,5 @@ def _finding(view: PairView, severity: Severity, message: str, observed: str) ->
         remedy=f"name a backend for the drafter: {flag}",
         edit=f"--engine-arg {flag}",
         where=view.in_draft("head_dim"),
-        causes=("attention-backend-incompatible",),
+        causes=causes,
     )

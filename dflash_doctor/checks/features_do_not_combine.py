@@ -175,7 +175,7 @@ COMBINATIONS: tuple[Combination, ...] = (
         "warning",
         _switched_on("enable_prompt_embeds"),
         "switch prompt embeddings off, or take a version with the fix of vllm-project/vllm#57356",
-        "request-parameters-dropped",
+        "draft-context-polluted",
         "--engine-arg enable_prompt_embeds=false",
         ("vllm",),
     ),

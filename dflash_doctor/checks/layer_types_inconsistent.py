@@ -67,16 +67,17 @@ def _words(windows: tuple[int | None, ...]) -> str:
 def _kinds(view: PairView, kinds: tuple[str, ...]) -> list[Finding]:
     config, where = view.config, view.in_draft("layer_types")
     findings = []
-    if config.num_layers is not None and len(kinds) != config.num_layers:
+    stated = config.layer_types
+    if stated is not None and config.num_layers is not None and len(stated) != config.num_layers:
         findings.append(
             _finding(
                 "layer_types does not have one entry per layer",
-                f"{len(kinds)} entries; num_hidden_layers {config.num_layers}",
+                f"{len(stated)} entries; num_hidden_layers {config.num_layers}",
                 f"{config.num_layers} entries",
                 where,
             )
         )
-    strange = sorted(set(kinds) - set(KNOWN_KINDS))
+    strange = sorted(set(stated or ()) - set(KNOWN_KINDS))
     if strange:
         findings.append(
             _finding(

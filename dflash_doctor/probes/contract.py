@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from dflash_doctor.checkpoints.pair import read_pair
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import PairContract
 from dflash_doctor.environment.snapshot import engine_variables
-from dflash_doctor.plan import pair_of
 from dflash_doctor.settings import Settings
 
 _PartT = TypeVar("_PartT")
@@ -40,7 +40,9 @@ def collect_contract(
             return None
 
     if pair is None:
-        pair = part("checkpoints", lambda: pair_of(settings, engine_args))
+        pair = part(
+            "checkpoints", lambda: read_pair(settings.target or "", settings.draft, engine_args=engine_args)
+        )
     return ContractEvidence(
         served_by=settings.reader,
         engine_args=dict(engine_args),

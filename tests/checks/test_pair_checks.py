@@ -1,0 +1,506 @@
+"""Each static failure mode of a pair fires its check and no other; a near miss fires none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pair_files import PairFiles, layer_tensors, numbers, reduced_vocabulary, speculators_pair
+
+from dflash_doctor.diagnosis.catalog import causes
+from dflash_doctor.records import Finding
+
+Edit = Callable[[PairFiles], Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault, what it must be called, and the same thing done right."""
+
+    name: str
+    code: str
+    wrong: Edit
+    right: Edit
+    causes: tuple[str, ...]
+    modes: tuple[str, ...]
+    severity: str = "error"
+    start: Callable[[], PairFiles] = PairFiles
+    line_of: str | None = None
+    """Key whose line the finding must point at."""
+
+
+def put(**values: Any) -> Edit:
+    """Sets fields of the drafter's config; `None` removes."""
+
+    def edit(pair: PairFiles) -> None:
+        for name, value in values.items():
+            place = pair.draft
+            *inner, last = name.split("__")
+            for key in inner:
+                place = place[key]
+            if value is None:
+                place.pop(last, None)
+            else:
+                place[last] = value
+
+    return edit
+
+
+def put_target(**values: Any) -> Edit:
+    return lambda pair: pair.target.update(values)
+
+
+def args(*items: str, **settings: Any) -> Edit:
+    def edit(pair: PairFiles) -> None:
+        pair.arg(*items)
+        pair.settings |= settings
+
+    return edit
+
+
+def both(*edits: Edit) -> Edit:
+    return lambda pair: [edit(pair) for edit in edits]
+
+
+def tensors(**changes: Any) -> Edit:
+    """Adds tensors of the drafter, or removes them (`None`); `_dot_` stands for a dot."""
+
+    def edit(pair: PairFiles) -> None:
+        for name, value in changes.items():
+            key = name.replace("_dot_", ".")
+            if value is None:
+                del pair.draft_tensors[key]
+            else:
+                pair.draft_tensors[key] = value
+
+    return edit
+
+
+def sliding(**values: Any) -> Edit:
+    return put(layer_types=["sliding_attention"] * 5, sliding_window=2048, **values)
+
+
+def dflash2(pair: PairFiles) -> None:
+    pair.draft["architectures"] = ["DFlash2DraftModel"]
+    pair.dflash.update(conv_kernel_size=2, conv_group_size=16, selector_rank=256, selector_top_k=16)
+    for index in range(5):
+        for module in ("attention_conv", "mlp_conv"):
+            pair.draft_tensors[f"layers.{index}.{module}.base_kernel"] = ("BF16", (2, 2, 4096))
+    pair.draft_tensors["candidate_selector.predecessor_codebook.weight"] = ("BF16", (151936, 256))
+
+
+def table(values: list[int]) -> Edit:
+    def edit(pair: PairFiles) -> None:
+        pair.draft_tensors["d2t"] = ("I64", (len(values),))
+        pair.draft_data["d2t"] = numbers(values)
+        del pair.draft_tensors["t2d"], pair.draft_data["t2d"]
+
+    return edit
+
+
+def fused(pair: PairFiles) -> None:
+    for index in range(5):
+        for part in ("q_proj", "k_proj", "v_proj"):
+            del pair.draft_tensors[f"layers.{index}.self_attn.{part}.weight"]
+        pair.draft_tensors[f"layers.{index}.self_attn.qkv_proj.weight"] = ("BF16", (6144, 4096))
+
+
+def nothing(pair: PairFiles) -> None:
+    """The healthy pair itself."""
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["lm_head"]}
+
+FAULTS = (
+    Fault(
+        "K beyond the block", "DF101", args(num_speculative_tokens=16), args(num_speculative_tokens=15),
+        ("num-speculative-tokens-exceeds-block",), ("C7",), line_of="block_size",
+    ),
+    Fault(
+        "the anchor counted twice", "DF101",
+        args("speculative_num_draft_tokens=17", "max_running_requests=64", served_by="sglang"),
+        args("speculative_num_draft_tokens=16", "max_running_requests=64", served_by="sglang"),
+        ("num-speculative-tokens-exceeds-block",), ("C7",), line_of="block_size",
+    ),
+    Fault(
+        "no taps", "DF103", put(dflash_config__target_layer_ids=None), nothing,
+        ("target-layer-ids-missing",), ("A2",),
+    ),
+    Fault(
+        "no taps in an EAGLE-3 head", "DF103",
+        put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None),
+        put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None,
+            eagle_aux_hidden_state_layer_ids=[2, 10, 18, 26, 34]),
+        ("target-layer-ids-missing",), ("A3",),
+    ),
+    Fault(
+        "a tap past the last layer", "DF104",
+        put(dflash_config__target_layer_ids=[1, 9, 17, 25, 36]),
+        put(dflash_config__target_layer_ids=[1, 9, 17, 25, 35]),
+        ("target-layer-ids-out-of-range", "wrong-drafter-for-target"), ("A13",), line_of="target_layer_ids",
+    ),
+    Fault(
+        "a tap listed twice", "DF104", put(dflash_config__target_layer_ids=[1, 9, 17, 25, 25]), nothing,
+        ("target-layer-ids-out-of-range", "wrong-drafter-for-target"), ("A13",), line_of="target_layer_ids",
+    ),
+    Fault(
+        "taps that fall", "DF104", put(dflash_config__target_layer_ids=[33, 25, 17, 9, 1]), nothing,
+        ("target-layer-ids-out-of-range", "wrong-drafter-for-target"), ("A13",), "warning",
+        line_of="target_layer_ids",
+    ),
+    Fault(
+        "two lists that are not one apart", "DF105",
+        put(eagle_aux_hidden_state_layer_ids=[1, 9, 17, 25, 33]),
+        put(eagle_aux_hidden_state_layer_ids=[2, 10, 18, 26, 34]),
+        ("target-layer-ids-shifted",), ("A1",), line_of="eagle_aux_hidden_state_layer_ids",
+    ),
+    Fault(
+        "SGLang guesses the taps of a speculators file", "DF105",
+        both(put(aux_hidden_state_layer_ids=[3, 10, 18, 26, 34]),
+             args("max_running_requests=64", served_by="sglang")),
+        args("max_running_requests=64", served_by="sglang"),
+        ("target-layer-ids-missing",), ("A2",), start=speculators_pair,
+    ),
+    Fault(
+        "one feature too few", "DF106", tensors(fc_dot_weight=("BF16", (4096, 4 * 4096))), nothing,
+        ("wrong-drafter-for-target", "target-layer-ids-out-of-range"), ("A13",),
+    ),
+    Fault(
+        "a drafter for another depth", "DF107", put(num_target_layers=40), nothing,
+        ("wrong-drafter-for-target",), ("A13",), line_of="num_target_layers",
+    ),
+    Fault(
+        "a drafter for another class", "DF107",
+        put(speculators_config__verifier__architectures=["Qwen3_5ForCausalLM"]), nothing,
+        ("target-changed", "wrong-drafter-for-target"), ("A13", "G4"), "warning", start=speculators_pair,
+    ),
+    Fault(
+        "a reduced vocabulary without a table", "DF108", tensors(d2t=None, t2d=None), nothing,
+        ("draft-vocab-map-broken",), ("B3",), start=reduced_vocabulary,
+        line_of="draft_vocab_size",
+    ),
+    Fault(
+        "a table of zeros", "DF108", table([0] * 32000), table([2 * index for index in range(32000)]),
+        ("draft-vocab-map-broken",), ("B3",), start=reduced_vocabulary,
+    ),
+    Fault(
+        "a table that leads outside", "DF108", table([5 * index for index in range(32000)]),
+        table([3 * index for index in range(32000)]),
+        ("draft-vocab-map-broken",), ("B3",), start=reduced_vocabulary,
+    ),
+    Fault(
+        "a table that leads two tokens to one id", "DF108", table([0, -1, *range(31998)]),
+        table([0, 0, *range(31998)]), ("draft-vocab-map-broken",), ("B3",), start=reduced_vocabulary,
+    ),
+    Fault(
+        "a table that is too short", "DF108", table([2 * index for index in range(31999)]),
+        table([2 * index for index in range(32000)]),
+        ("draft-vocab-map-broken",), ("B3",), start=reduced_vocabulary,
+    ),
+    Fault(
+        "sizes that differ by padding under a shared head", "DF109", put(vocab_size=152448), nothing,
+        ("target-head-not-shared", "wrong-drafter-for-target"), ("B2",), "warning", line_of="vocab_size",
+    ),
+    Fault(
+        "no head anywhere", "DF109",
+        lambda pair: pair.target_tensors.pop("lm_head.weight"),
+        both(lambda pair: pair.target_tensors.pop("lm_head.weight"), put_target(tie_word_embeddings=True)),
+        ("target-head-not-shared",), ("B6",),
+    ),
+    Fault(
+        "a reduced vocabulary without a head", "DF109", tensors(lm_head_dot_weight=None), nothing,
+        ("target-head-not-shared", "draft-weights-not-loaded"), ("B2",), start=reduced_vocabulary,
+    ),
+    Fault(
+        "an own head that SGLang replaces", "DF110",
+        both(tensors(lm_head_dot_weight=("BF16", (151936, 4096))),
+             args("max_running_requests=64", served_by="sglang")),
+        tensors(lm_head_dot_weight=("BF16", (151936, 4096))),
+        ("draft-head-overwritten",), ("B1",), "warning",
+    ),
+    Fault(
+        "an embedding scale that vLLM does not apply", "DF111",
+        put(dflash_config__input_embedding_scale=64.0), put(dflash_config__input_embedding_scale=1.0),
+        ("embedding-scale-missing",), ("B5",), line_of="input_embedding_scale",
+    ),
+    Fault(
+        "a selector on a quantised head", "DF112",
+        put_target(quantization_config={"quant_method": "awq", "lm_head": True}),
+        put_target(quantization_config=AWQ),
+        ("draft-head-quantized-unsupported",), ("B7",), "warning",
+        start=lambda: edited(PairFiles(), dflash2), line_of="selector_rank",
+    ),
+    Fault(
+        "a partial factor copied from the target", "DF113", put(rope_parameters__partial_rotary_factor=0.25),
+        put(rope_parameters__partial_rotary_factor=1.0),
+        ("rotary-partial-factor",), ("C1",), line_of="partial_rotary_factor",
+    ),
+    Fault(
+        "a layout key that vLLM does not read", "DF114", put(rope_is_neox_style=False),
+        put(rope_is_neox_style=False, is_neox_style=False),
+        ("rotary-layout",), ("C2",), line_of="rope_is_neox_style",
+    ),
+    Fault(
+        "an interleaved target and no layout key", "DF114",
+        put_target(model_type="glm4", architectures=["Glm4ForCausalLM"]),
+        both(put_target(model_type="glm4", architectures=["Glm4ForCausalLM"]), put(is_neox_style=True)),
+        ("rotary-layout",), ("C2",), "warning",
+    ),
+    Fault(
+        "a lost rotary base", "DF115", put(rope_theta=None, rope_parameters=None),
+        put(rope_theta=None), ("rotary-theta",), ("C3",),
+    ),
+    Fault(
+        "two rotary bases", "DF115", put(rope_theta=10000.0), nothing, ("rotary-theta",), ("C3",), "warning",
+        line_of="rope_theta",
+    ),
+    Fault(
+        "a served length past the drafter's", "DF116", args("max_model_len=131072"),
+        args("max_model_len=40960"),
+        ("draft-max-length",), ("C4",), line_of="max_position_embeddings",
+    ),
+    Fault(
+        "a length override that reaches the target alone", "DF116",
+        args('hf_overrides={"max_position_embeddings": 131072}'),
+        args('hf_overrides={"rope_theta": 1e6}'),
+        ("draft-max-length",), ("C4",),
+    ),
+    Fault(
+        "a target that goes further than its drafter", "DF116", put_target(max_position_embeddings=262144),
+        both(put_target(max_position_embeddings=262144), args("max_model_len=32768")),
+        ("draft-max-length",), ("C4",), "warning",
+    ),
+    Fault(
+        "one layer type too few", "DF117", put(layer_types=["full_attention"] * 4), nothing,
+        ("sliding-window-ignored",), ("C5",), line_of="layer_types",
+    ),
+    Fault(
+        "sliding layers without a window", "DF117", put(layer_types=["sliding_attention"] * 5), sliding(),
+        ("sliding-window-ignored",), ("C5",), line_of="layer_types",
+    ),
+    Fault(
+        "windows that SGLang does not see", "DF117",
+        both(put(dflash_config__use_swa=True, dflash_config__swa_window_size=2048),
+             args("max_running_requests=64", served_by="sglang")),
+        put(dflash_config__use_swa=True, dflash_config__swa_window_size=2048),
+        ("sliding-window-ignored",), ("C5",), line_of="use_swa",
+    ),
+    Fault(
+        "all layers causal by speculators' flag", "DF118", put(sliding_window_non_causal=False), nothing,
+        ("causal-flag",), ("C8",), start=speculators_pair, line_of="sliding_window_non_causal",
+    ),
+    Fault(
+        "sliding layers that Transformers runs bidirectional", "DF118",
+        both(sliding(), args(served_by="transformers")), both(sliding(is_causal=False),
+                                                             args(served_by="transformers")),
+        ("causal-flag",), ("C8",),
+    ),
+    Fault(
+        "an anchor that predicts", "DF119", put(sample_from_anchor=True), put(sample_from_anchor=False),
+        ("block-layout-anchor",), ("C6",), line_of="sample_from_anchor",
+    ),
+    Fault(
+        "a family whose anchor predicts", "DF119", lambda pair: rename(pair, "dspark_qwen3_8b_block16"),
+        lambda pair: rename(pair, "qwen3_8b_b16"), ("block-layout-anchor",), ("C6",), "warning",
+    ),
+    Fault(
+        "a Domino drafter under vLLM", "DF120", put(dflash_config__projector_type="domino"),
+        both(
+            put(dflash_config__projector_type="domino"),
+            args("max_running_requests=64", served_by="sglang"),
+        ),
+        ("backend-capability-missing",), ("I7",),
+    ),
+    Fault(
+        "mixed layers on the V1 runner", "DF120",
+        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048),
+             lambda pair: pair.variables.update(VLLM_USE_V2_MODEL_RUNNER="0")),
+        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048),
+             lambda pair: pair.variables.update(VLLM_USE_V2_MODEL_RUNNER="1")),
+        ("backend-capability-missing",), ("I7",), line_of="layer_types",
+    ),
+    Fault(
+        "DFlash2 tensors under a DFlash1 class", "DF121",
+        both(dflash2, put(architectures=["DFlashDraftModel"], dflash_config__conv_kernel_size=None,
+                          dflash_config__selector_rank=None)),
+        dflash2, ("dflash2-as-dflash1",), ("C15",), line_of="architectures",
+    ),
+    Fault(
+        "a bfloat16 drafter in float16", "DF122", args("dtype=float16"), args("dtype=bfloat16"),
+        ("draft-dtype-overflow",), ("D1",), line_of="dtype",
+    ),
+    Fault(
+        "an AWQ target that defaults to float16", "DF122",
+        put_target(dtype="float16", quantization_config=AWQ), put_target(quantization_config=AWQ),
+        ("draft-dtype-overflow",), ("D1",),
+    ),
+    Fault(
+        "a missing tensor", "DF123", tensors(layers_dot_3_dot_mlp_dot_down_proj_dot_weight=None), nothing,
+        ("draft-weights-not-loaded",), ("D2",),
+    ),
+    Fault(
+        "a tensor that nobody loads", "DF123", tensors(encoder_dot_gate_dot_weight=("BF16", (4096, 4096))),
+        tensors(embed_tokens_dot_weight=("BF16", (151936, 4096))), ("draft-weights-not-loaded",), ("D2",),
+    ),
+    Fault(
+        "one layer more than the config says", "DF123",
+        lambda pair: pair.draft_tensors.update(layer_tensors(5)), nothing,
+        ("draft-weights-not-loaded",), ("D2",), line_of="num_hidden_layers",
+    ),
+    Fault(
+        "a tensor of another shape", "DF123",
+        tensors(layers_dot_0_dot_self_attn_dot_k_proj_dot_weight=("BF16", (2048, 4096))), nothing,
+        ("draft-weights-not-loaded",), ("D2",),
+    ),
+    Fault(
+        "the target's quantisation as an argument", "DF124", args("quantization=modelopt_fp4"),
+        args("quantization=modelopt_fp4", "speculative_config.quantization=fp8"),
+        ("draft-quantization-inherited",), ("D3",), "warning",
+    ),
+    Fault(
+        "a rotated target", "DF125",
+        put_target(quantization_config={"quant_method": "ascend", "rotation": "hadamard"}),
+        put_target(quantization_config={"quant_method": "ascend", "rotation": None}),
+        ("target-features-rotated",), ("A9",),
+    ),
+    Fault(
+        "simulated acceptance in SGLang", "DF126",
+        lambda pair: pair.variables.update(SGLANG_SIMULATE_ACC_LEN="4"),
+        lambda pair: pair.variables.update(SGLANG_SIMULATE_ACC_LEN="-1"),
+        ("lossy-acceptance-configured",), ("F",),
+    ),
+    Fault(
+        "synthetic rejection in vLLM", "DF126", args("speculative_config.rejection_sample_method=synthetic"),
+        args("speculative_config.rejection_sample_method=block"),
+        ("lossy-acceptance-configured",), ("F",),
+    ),
+    Fault(
+        "acceptance thresholds below one", "DF126", args("speculative_accept_threshold_single=0.9"),
+        args("speculative_accept_threshold_single=1.0"), ("lossy-acceptance-configured",), ("F",),
+    ),
+    Fault(
+        "pipeline parallelism", "DF127", args("pipeline_parallel_size=2"), args("pipeline_parallel_size=1"),
+        ("tensor-parallel-inconsistent",), ("E9",),
+    ),
+    Fault(
+        "prompt embeddings", "DF127", args("enable_prompt_embeds=true"), args("enable_prompt_embeds=false"),
+        ("draft-context-polluted",), ("E10",), "warning",
+    ),
+    Fault(
+        "fused projections over ranks", "DF127", args("tensor_parallel_size=8"), nothing,
+        ("tensor-parallel-inconsistent",), ("D5",), "warning", start=lambda: edited(PairFiles(), fused),
+    ),
+    Fault(
+        "heads that do not divide", "DF127", args("tensor_parallel_size=6"), args("tensor_parallel_size=8"),
+        ("tensor-parallel-inconsistent",), ("D5",),
+    ),
+    Fault(
+        "a pass too small for a batch of drafts", "DF127",
+        args("max_num_batched_tokens=2048", "max_num_seqs=256"),
+        args("max_num_batched_tokens=4096", "max_num_seqs=256"),
+        ("concurrency-too-high",), ("I1",), "warning",
+    ),
+    Fault(
+        "a head size that FlashInfer lacks", "DF128",
+        both(args("speculative_config.attention_backend=FLASHINFER"), lambda pair: narrow(pair, 96)),
+        lambda pair: narrow(pair, 96),
+        ("attention-backend-incompatible",), ("C13",), line_of="head_dim",
+    ),
+    Fault(
+        "a KV cache that the backend does not read", "DF128",
+        args("attention_backend=FLASH_ATTN", "kv_cache_dtype=fp8_e5m2"),
+        args("attention_backend=FLASH_ATTN", "kv_cache_dtype=fp8"),
+        ("attention-backend-incompatible",), ("C14",),
+    ),
+    Fault(
+        "a quantised KV cache and no backend named", "DF128", args("kv_cache_dtype=fp8"),
+        args("kv_cache_dtype=auto"), ("attention-backend-incompatible",), ("C14",), "warning",
+    ),
+    Fault(
+        "windows that trtllm_mha approximates", "DF128",
+        both(sliding(is_causal=False), args("speculative_draft_attention_backend=trtllm_mha",
+                                            "max_running_requests=64", served_by="sglang")),
+        both(sliding(is_causal=True), args("speculative_draft_attention_backend=trtllm_mha",
+                                           "max_running_requests=64", served_by="sglang")),
+        ("sliding-window-ignored", "attention-backend-incompatible"), ("C11",), "warning",
+    ),
+    Fault(
+        "no mask token", "DF131", put(dflash_config__mask_token_id=None), nothing,
+        ("mask-token-wrong",), ("B4",),
+    ),
+    Fault(
+        "a mask token outside the embedding", "DF131", put(dflash_config__mask_token_id=151936),
+        put(dflash_config__mask_token_id=151935), ("mask-token-wrong",), ("B4",), line_of="mask_token_id",
+    ),
+    Fault(
+        "a mask embedding left behind", "DF131", put(dflash_config__attention_sink_bias=True),
+        both(put(dflash_config__attention_sink_bias=True),
+             lambda pair: pair.side_files.update({"mask_embedding.pt": b"x"})),
+        ("mask-token-wrong",), ("B4",),
+    ),
+)  # fmt: skip
+
+
+def edited(pair: PairFiles, edit: Edit) -> PairFiles:
+    edit(pair)
+    return pair
+
+
+def rename(pair: PairFiles, name: str) -> None:
+    pair.names = ("target", name)
+
+
+def narrow(pair: PairFiles, size: int) -> None:
+    """Heads of another size, with tensors to match."""
+    pair.draft["head_dim"] = size
+    for index in range(5):
+        pair.draft_tensors |= layer_tensors(index, pair.draft)
+
+
+def loud(findings: list[Finding]) -> list[Finding]:
+    return [item for item in findings if item.severity != "info"]
+
+
+def found_in(pair: PairFiles, folder: Path) -> list[Finding]:
+    record = pair.inspect(folder).record
+    assert [check for check in record.checks if check.verdict == "errored"] == []
+    return [finding for check in record.checks for finding in check.findings]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_check_when_a_fault_is_there_then_it_and_no_other_check_says_so(fault: Fault, tmp_path: Path) -> None:
+    pair = fault.start()
+    fault.wrong(pair)
+    findings = loud(found_in(pair, tmp_path))
+    assert {item.code for item in findings} == {fault.code}
+    finding = findings[0]
+    assert finding.severity == fault.severity
+    assert finding.causes == fault.causes
+    assert finding.message
+    assert finding.observed
+    assert finding.remedy
+    if fault.line_of is not None:
+        assert finding.where.file is not None
+        assert finding.where.line is not None
+        line = Path(finding.where.file).read_text().splitlines()[finding.where.line - 1]
+        assert f'"{fault.line_of}"' in line
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_check_when_it_is_done_right_then_nothing_is_said(fault: Fault, tmp_path: Path) -> None:
+    pair = fault.start()
+    fault.right(pair)
+    record = pair.inspect(tmp_path).record
+    findings = [item for check in record.checks for item in check.findings]
+    assert [f"{item.code} {item.message}: {item.observed}" for item in loud(findings)] == []
+    assert record.verdict == "passed"
+
+
+def test_faults_when_listed_then_every_cause_explains_its_failure_modes() -> None:
+    known = causes()
+    for fault in FAULTS:
+        explained = {mode for name in fault.causes for mode in known[name].failure_modes}
+        assert set(fault.modes) <= explained, fault.name
