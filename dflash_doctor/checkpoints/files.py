@@ -24,8 +24,36 @@ class PlainFile:
 
 
 def exists(path: Path) -> bool:
-    """Whether anything lies there, be it a broken link."""
+    """Whether anything lies there, be it a broken link; what cannot be looked at counts as absent."""
     return os.path.lexists(path)
+
+
+def can_be_opened(path: Path) -> bool:
+    """Whether a path leads to a file or folder; what cannot be looked at counts as absent."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def names_in(folder: Path) -> list[str]:
+    """Names of what lies in a folder, sorted; none where it is no folder.
+
+    Raises:
+        UnfitFileError: it cannot be listed.
+    """
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError) as error:
+        raise UnfitFileError(_reason(error)) from error
+
+
+def shown(text: str | Path, limit: int = 200) -> str:
+    """A name or value out of a file as it can be printed and stored: no half characters, not endless."""
+    clean = str(text).encode("utf-8", "replace").decode()
+    return clean if len(clean) <= limit else f"{clean[:limit]}..."
 
 
 def open_plain(path: Path) -> PlainFile:
@@ -38,8 +66,8 @@ def open_plain(path: Path) -> PlainFile:
     try:
         # Without O_NONBLOCK the opening of a named pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise UnfitFileError(error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:
+        raise UnfitFileError(_reason(error)) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
@@ -57,7 +85,7 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     with file.stream:
         if file.size > max_bytes:
             raise UnfitFileError(f"it has {file.size:,} bytes; at most {max_bytes:,} are read")
-        data = file.stream.read(max_bytes + 1)
+        data = read_some(file.stream, max_bytes + 1)
     if len(data) > max_bytes:
         raise UnfitFileError(f"it grew beyond {max_bytes:,} bytes while it was read")
     return data
@@ -76,12 +104,28 @@ def read_text(path: Path, *, max_bytes: int) -> str:
         raise UnfitFileError(f"it is not UTF-8 (byte {error.start})") from error
 
 
+def read_some(stream: BinaryIO, count: int) -> bytes:
+    """At most `count` bytes.
+
+    Raises:
+        UnfitFileError: the disk or the network gave an error instead.
+    """
+    try:
+        return stream.read(count)
+    except OSError as error:
+        raise UnfitFileError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
 def _require_inside(path: Path) -> None:
     """Links may lead within the folder, and from a hub snapshot to the blobs beside it; nowhere else."""
-    if not path.is_symlink():
-        return
-    folder = path.parent.resolve()
     try:
+        if not path.is_symlink():
+            return
+        folder = path.parent.resolve()
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise UnfitFileError("it is a link that leads nowhere") from error

@@ -5,12 +5,13 @@ Format: ggml-org/ggml, docs/gguf.md (versions 2 and 3, little-endian).
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dflash_doctor.checkpoints.files import UnfitFileError, open_plain
+from dflash_doctor.checkpoints.files import UnfitFileError, open_plain, read_some, shown
 from dflash_doctor.contract.pair import Tensor
 
 _MAGIC = b"GGUF"
@@ -33,6 +34,11 @@ _MAX_STRING = 16 * 1024 * 1024
 _MAX_KEPT = 4096
 """Longer arrays (vocabularies, merges) are passed over and only counted."""
 _MAX_DIMS = 8
+_MAX_READ = 256 * 1024 * 1024
+"""Bytes of a whole header; one with a vocabulary of a quarter of a million has some ten megabytes."""
+_MAX_TEXTS = 2_000_000
+"""Texts of one array."""
+_ALIGNMENT = 32
 
 TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K",
@@ -41,6 +47,12 @@ TYPES = {
     27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 """ggml's type numbers."""
+_BLOCKS = {
+    "F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "F64": (1, 8), "I8": (1, 1), "I16": (1, 2), "I32": (1, 4),
+    "I64": (1, 8), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24), "Q8_0": (32, 34),
+    "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210),
+}  # fmt: skip
+"""Elements in a block of a type, and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -78,38 +90,65 @@ def read_gguf(path: Path) -> GgufHeader:
         for _ in range(num_keys):
             key = reader.text()
             metadata[key] = reader.value(reader.number("<I"))
-        tensors = tuple(_tensor(reader) for _ in range(num_tensors))
-    return GgufHeader(metadata, tensors, file.size)
+        entries = [_tensor(reader) for _ in range(num_tensors)]
+    alignment = metadata.get("general.alignment", _ALIGNMENT)
+    _require_whole(entries, reader.place, alignment if isinstance(alignment, int) else _ALIGNMENT, file.size)
+    return GgufHeader(metadata, tuple(tensor for tensor, _ in entries), file.size)
 
 
-def _tensor(reader: _Reader) -> Tensor:
+def _require_whole(
+    entries: list[tuple[Tensor, int]], header_end: int, alignment: int, file_size: int
+) -> None:
+    """No tensor lies past the end of the file."""
+    step = max(1, alignment)
+    data_start = -(-header_end // step) * step
+    for tensor, offset in entries:
+        elements, size = _BLOCKS.get(tensor.dtype, (1, 0))
+        end = data_start + offset + math.prod(tensor.shape) // elements * size
+        if end > file_size:
+            raise UnfitFileError(
+                f"it is cut short: {shown(tensor.name)} ends at byte {end:,} of {file_size:,}"
+            )
+
+
+def _tensor(reader: _Reader) -> tuple[Tensor, int]:
+    """A line of the tensor table, and where the tensor's bytes begin in the data part."""
     name = reader.text()
     num_dims = reader.number("<I")
     if num_dims > _MAX_DIMS:
-        raise UnfitFileError(f"its header gives {name} {num_dims} dimensions")
+        raise UnfitFileError(f"its header gives {shown(name)} {num_dims} dimensions")
     # GGUF lists the fastest-moving dimension first; everywhere else here it is last.
     shape = tuple(int(reader.number("<Q")) for _ in range(num_dims))[::-1]
     kind = int(reader.number("<I"))
-    reader.number("<Q")
-    return Tensor(name, TYPES.get(kind, f"type {kind}"), shape)
+    offset = int(reader.number("<Q"))
+    return Tensor(name, TYPES.get(kind, f"type {kind}"), shape), offset
 
 
 class _Reader:
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream
-        self._left = size
+        self._size = size
+        self._budget = _MAX_READ
+        self.place = 0
 
     def take(self, count: int) -> bytes:
-        if count > self._left:
-            raise UnfitFileError("it is cut short within its header")
-        self._left -= count
-        return self._stream.read(count)
+        self._advance(count)
+        self._budget -= count
+        if self._budget < 0:
+            raise UnfitFileError(f"its header is longer than {_MAX_READ:,} bytes")
+        data = read_some(self._stream, count)
+        if len(data) < count:
+            raise UnfitFileError("it became shorter while it was read")
+        return data
 
     def skip(self, count: int) -> None:
-        if count > self._left:
-            raise UnfitFileError("it is cut short within its header")
-        self._left -= count
+        self._advance(count)
         self._stream.seek(count, 1)
+
+    def _advance(self, count: int) -> None:
+        if count > self._size - self.place:
+            raise UnfitFileError("it is cut short within its header")
+        self.place += count
 
     def number(self, code: str) -> Any:
         return struct.unpack(code, self.take(struct.calcsize(code)))[0]
@@ -144,6 +183,8 @@ class _Reader:
         if kind in _SCALARS:
             self.skip(length * struct.calcsize(_SCALARS[kind]))
         elif kind == _STRING:
+            if length > _MAX_TEXTS:
+                raise UnfitFileError(f"its header holds an array of {length:,} texts")
             for _ in range(length):
                 self.skip(int(self.number("<Q")))
         else:

@@ -11,8 +11,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from dflash_doctor.checkpoints.files import UnfitFileError, can_be_opened, read_text
+
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_MAX_REFERENCE_BYTES = 1024
 
 
 def cached_snapshot(
@@ -26,7 +29,7 @@ def cached_snapshot(
     if commit is None:
         return None
     snapshot = home / "snapshots" / commit
-    return snapshot if snapshot.is_dir() else None
+    return snapshot if can_be_opened(snapshot) else None
 
 
 def is_commit(revision: str | None) -> bool:
@@ -44,11 +47,10 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _commit_of(home: Path, name: str) -> str | None:
-    reference = home / "refs" / name
-    if ".." in Path(name).parts:
+    if ".." in Path(name).parts or Path(name).is_absolute():
         return None
     try:
-        commit = reference.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        commit = read_text(home / "refs" / name, max_bytes=_MAX_REFERENCE_BYTES).strip()
+    except UnfitFileError:
         return None
     return commit if _COMMIT.fullmatch(commit) else None

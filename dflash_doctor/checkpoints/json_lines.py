@@ -5,50 +5,53 @@ from __future__ import annotations
 import json
 import re
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n', re.DOTALL)
+_MARK = re.compile(r'["{}\[\],:\n]')
+_DECODER = json.JSONDecoder()
 _MAX_KEYS = 20_000
+_MAX_PATH = 1000
+"""Characters of a path; longer ones are no field of any config."""
 
 
 def key_lines(text: str) -> dict[str, int]:
     """Line (from 1) of every key, by dotted path; entries of lists are not counted.
 
     A key of an object inside a list has the list's path before it. The text must be valid JSON; of other
-    texts the answer is some mapping without meaning. Only the first 20,000 keys are kept. Where a key is
+    texts the answer is some mapping without meaning. Only the first 20,000 keys are kept. Where a path is
     written twice the last one counts, as it does for the value.
     """
     found: dict[str, int] = {}
-    path: list[str] = []
-    """Keys that led here; one entry per open object or list."""
-    line = 1
-    pending: tuple[str, int] | None = None
-    current = ""
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if token == "\n":
+    path: list[str | None] = []
+    """Keys that led here; one entry per open object or list, `None` for an entry of a list."""
+    line, place = 1, 0
+    text_before: tuple[str, int] | None = None
+    key: str | None = None
+    while len(found) < _MAX_KEYS and (match := _MARK.search(text, place)) is not None:
+        mark, place = match.group(), match.end()
+        if mark == "\n":
             line += 1
-        elif token[0] == '"':
-            pending = (token, line)
-            line += token.count("\n")
-        elif token == ":" and pending is not None:
-            current = _unquote(pending[0])
-            if len(found) < _MAX_KEYS:
-                found[".".join([*filter(None, path), current])] = pending[1]
-        elif token in "{[":
-            path.append(current)
-            current = ""
-        elif token in "}]":
+        elif mark == '"':
+            text_before, place = _quoted(text, match.start(), line)
+        elif mark == ":" and text_before is not None:
+            key = text_before[0]
+            parts = [*(item for item in path if item is not None), key]
+            if sum(map(len, parts)) <= _MAX_PATH:
+                found[".".join(parts)] = text_before[1]
+        elif mark in "{[":
+            path.append(key)
+            key = None
+        elif mark in "}]":
             if path:
                 path.pop()
-            current = ""
-        elif token == ",":
-            current = ""
+            key = None
+        elif mark == ",":
+            key = None
     return found
 
 
-def _unquote(token: str) -> str:
-    if "\\" not in token:
-        return token[1:-1]
+def _quoted(text: str, start: int, line: int) -> tuple[tuple[str, int] | None, int]:
+    """The text that begins at a quotation mark with its line, and where the rest begins."""
     try:
-        return str(json.loads(token, strict=False))
+        value, end = _DECODER.raw_decode(text, start)
     except ValueError:
-        return token.strip('"')
+        return None, start + 1
+    return (str(value).encode("utf-8", "replace").decode(), line), end

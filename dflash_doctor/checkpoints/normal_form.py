@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import msgspec
 
 from dflash_doctor.checkpoints.dialects.base import Paths
 from dflash_doctor.checkpoints.dialects.catalog import dialect_of
+from dflash_doctor.checkpoints.files import shown
 from dflash_doctor.checkpoints.json_file import JsonFile
 from dflash_doctor.checkpoints.quantization import read_quantization
 from dflash_doctor.contract.pair import DraftConfig, Problem, TargetConfig
@@ -23,6 +25,19 @@ _POSITIVE = frozenset(
         "max_position_embeddings",
     }
 )  # fmt: skip
+_COUNTED = frozenset({"num_layers", "num_target_layers"})
+"""Fields of which one entry per layer is made."""
+_MAX_LAYERS = 10_000
+"""The deepest models have some hundred."""
+_MAX_ENTRIES = 10_000
+_MAX_TEXT = 1000
+_INT64 = 2**63
+_OBJECTS = (
+    "dflash_config", "eagle_config", "transformer_layer_config", "speculators_config", "text_config",
+    "rope_parameters", "rope_scaling", "quantization_config", "transformer_layer_config.rope_parameters",
+    "transformer_layer_config.rope_scaling", "text_config.rope_parameters",
+)  # fmt: skip
+"""Keys that hold an object wherever they are stated; anything else in them would read as nothing."""
 _INNER = ("text_config", "llm_config", "language_config", "thinker_config.text_config")
 _TARGET_FIELDS: dict[str, Paths] = {
     **{
@@ -37,10 +52,19 @@ _TARGET_FIELDS: dict[str, Paths] = {
     "num_layers": ("num_hidden_layers", "n_layer", "num_layers"),
     "num_heads": ("num_attention_heads", "n_head"),
     "num_kv_heads": ("num_key_value_heads",),
-    "nested_rope_theta": ("rope_parameters.rope_theta", "rope_scaling.rope_theta"),
+    "nested_rope_theta": (
+        "rope_parameters.rope_theta", "rope_parameters.full_attention.rope_theta", "rope_scaling.rope_theta",
+    ),
     "partial_rotary_factor": ("rope_parameters.partial_rotary_factor", "partial_rotary_factor"),
     "dtype": ("dtype", "torch_dtype"),
 }  # fmt: skip
+_GGUF_FIELDS = {
+    "hidden_size": "embedding_length", "num_layers": "block_count", "num_heads": "attention.head_count",
+    "num_kv_heads": "attention.head_count_kv", "head_dim": "attention.key_length",
+    "vocab_size": "vocab_size", "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base", "final_logit_softcapping": "final_logit_softcapping",
+}  # fmt: skip
+"""In GGUF metadata behind the name of the architecture."""
 _RECURRENT_MARKS = ("linear_attention", "mamba", "gated_delta", "recurrent", "ssm", "rwkv")
 _SCALED_FAMILIES = ("gemma",)
 _INTERLEAVED_FAMILIES = ("glm4", "glm-4", "glm_moe", "glm5", "deepseek", "chatglm", "cohere", "ernie4")
@@ -71,6 +95,10 @@ def target_config(file: JsonFile) -> tuple[TargetConfig | None, tuple[Problem, .
         for name, items in _TARGET_FIELDS.items()
     }
     paths["architecture"] = ("architectures.0",)
+    gguf = raw.get("general.architecture")
+    if isinstance(gguf, str):
+        paths = {name: (f"{gguf}.{key}",) for name, key in _GGUF_FIELDS.items()}
+        paths["architecture"] = paths["model_type"] = ("general.architecture",)
     config, problems = _fill(TargetConfig, file, paths, {})
     kinds = " ".join(
         [*(config.layer_types or ()), config.model_type or "", config.architecture or ""]
@@ -108,7 +136,7 @@ def _fill(
     assert file.value is not None, "the caller looked"
     values: dict[str, Any] = dict(known)
     sources: dict[str, str] = {}
-    problems = []
+    problems = _no_objects(file)
     for name, candidates in paths.items():
         path = next((item for item in candidates if lookup(file.value, item) is not None), None)
         if path is None:
@@ -118,18 +146,34 @@ def _fill(
         try:
             values[name] = _converted(name, stated, types[name])
         except ValueError as error:
-            problems.append(
-                Problem(
-                    severity="error",
-                    file=str(file.path),
-                    what=f"{path} is not what it should be",
-                    seen=str(error),
-                    remedy="restore the value from the original release",
-                    field=path,
-                    line=line_of(file.lines, path),
-                )
-            )
+            problems.append(_unfit(file, path, str(error)))
     return kind(sources=sources, **values), tuple(problems)
+
+
+def _no_objects(file: JsonFile) -> list[Problem]:
+    """Keys whose value should be an object (or a list of class names) and is something else."""
+    assert file.value is not None, "the caller looked"
+    problems = []
+    for path in _OBJECTS:
+        value = lookup(file.value, path)
+        if value is not None and not isinstance(value, dict):
+            problems.append(_unfit(file, path, f"Expected `object`, got `{type(value).__name__}`"))
+    names = file.value.get("architectures")
+    if names is not None and not isinstance(names, list):
+        problems.append(_unfit(file, "architectures", f"Expected `array`, got `{type(names).__name__}`"))
+    return problems
+
+
+def _unfit(file: JsonFile, path: str, seen: str) -> Problem:
+    return Problem(
+        severity="error",
+        file=shown(file.path, 4096),
+        what=f"{path} is not what it should be",
+        seen=shown(seen),
+        remedy="restore the value from the original release",
+        field=path,
+        line=line_of(file.lines, path),
+    )
 
 
 def line_of(lines: Mapping[str, int], path: str) -> int | None:
@@ -145,14 +189,32 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     """The value in the field's type.
 
     Raises:
-        ValueError: another type, or a size that is not positive; `msgspec.ValidationError` is one too.
+        ValueError: another type, a size that is not positive, a number or text that no config has;
+            `msgspec.ValidationError` is one too.
     """
     if name == "mask_token_id" and isinstance(value, list) and value:
         value = value[0]
     converted = msgspec.convert(value, kind)
     if name in _POSITIVE and not converted > 0:
         raise ValueError(f"{value!r}; it must be above zero")
+    entries = converted if isinstance(converted, tuple) else (converted,)
+    if len(entries) > _MAX_ENTRIES:
+        raise ValueError(f"{len(entries):,} entries; at most {_MAX_ENTRIES:,} are read")
+    for item in entries:
+        _require_storable(item)
+    if name in _COUNTED and converted > _MAX_LAYERS:
+        raise ValueError(f"{value!r}; at most {_MAX_LAYERS:,} layers are read")
     return converted
+
+
+def _require_storable(value: Any) -> None:
+    """No infinity, no number beyond 64 bits, no endless text: nothing of a model is like that."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value!r}; it must be a finite number")
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ValueError(f"a number of {value.bit_length()} bits")
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        raise ValueError(f"a text of {len(value):,} characters")
 
 
 def _has_linear_layers(raw: Mapping[str, Any], inner: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dflash_doctor.checkpoints.dialects.catalog import dialect_called
-from dflash_doctor.checkpoints.files import exists
+from dflash_doctor.checkpoints.files import can_be_opened, exists, shown
 from dflash_doctor.checkpoints.gguf_file import LongArray
 from dflash_doctor.checkpoints.hub_cache import HUB_ID, cached_snapshot
 from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
@@ -24,7 +25,15 @@ from dflash_doctor.contract.pair import Checkpoint, PairContract, Problem, Role,
 
 CONFIG_NAME = "config.json"
 MASK_EMBEDDING_NAME = "mask_embedding.pt"
-_OF_INTEREST = ("embed_tokens.", "embed_in.", "wte.", "lm_head.", "embed_out.", "output.weight")
+_OF_INTEREST = (
+    "embed_tokens.",
+    "embed_in.",
+    "wte.",
+    "lm_head.",
+    "embed_out.",
+    "token_embd.",
+    "output.weight",
+)
 """Tensors of a target on which a pair depends."""
 _MAX_TENSORS = 20_000
 """No drafter has so many; a header that claims more is kept in part."""
@@ -75,19 +84,22 @@ def read_pair(
 
 def locate_checkpoint(name: str, revision: str | None = None) -> Path | None:
     """The folder (or GGUF file) that a name stands for; `None` for a hub id that is not cached here."""
-    path = Path(name)
-    if name and path.exists():
-        return path
+    if _is_here(name):
+        return Path(name)
     return cached_snapshot(name, revision)
+
+
+def _is_here(name: str) -> bool:
+    return bool(name) and can_be_opened(Path(name))
 
 
 def _read(name: str, role: Role, revision: str | None) -> _Files:
     path = locate_checkpoint(name, revision)
-    is_hub_id = not (name and Path(name).exists()) and HUB_ID.fullmatch(name) is not None
+    is_hub_id = not _is_here(name) and HUB_ID.fullmatch(name) is not None
     if path is None:
         problem = Problem(
             severity="info" if is_hub_id else "error",
-            file=name,
+            file=shown(name, 4096),
             what=f"the {role} is not on this machine",
             seen="no such path" + (", and no snapshot of that id in the hub's cache" if is_hub_id else ""),
             remedy="download it first, or name a folder" if is_hub_id else "name a checkpoint folder",
@@ -96,7 +108,8 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
             role=role, name=name, is_hub_id=is_hub_id, requested_revision=revision, problems=(problem,)
         )
         return _Files(checkpoint, JsonFile(path=Path(name)), Weights())
-    weights = read_gguf_weights(path) if path.suffix == ".gguf" else read_weights(path)
+    is_gguf_file = path.suffix == ".gguf" and not path.is_dir()
+    weights = read_gguf_weights(path) if is_gguf_file else read_weights(path)
     config = _config(path, weights)
     tensors = weights.tensors
     checkpoint = Checkpoint(
@@ -121,7 +134,10 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
 
 def _config(path: Path, weights: Weights) -> JsonFile:
     """config.json, or the metadata of a GGUF file where there is no config."""
-    if weights.gguf is not None and (path.suffix == ".gguf" or not exists(path / CONFIG_NAME)):
+    alone = weights.gguf_file == path
+    if alone and weights.gguf is None:
+        return JsonFile(path)
+    if weights.gguf is not None and (alone or not exists(path / CONFIG_NAME)):
         assert weights.gguf_file is not None, "read from it"
         values = {
             key: value for key, value in weights.gguf.metadata.items() if not isinstance(value, LongArray)
@@ -148,7 +164,7 @@ def _digest(config: JsonFile, weights: Weights) -> str | None:
         return None
     digest = hashlib.sha256(config.text.encode())
     for header in weights.headers:
-        digest.update(header.path.name.encode())
+        digest.update(os.fsencode(header.path.name))
         digest.update(header.raw)
     return digest.hexdigest()
 

@@ -33,12 +33,12 @@ def read_quantization(raw: Mapping[str, Any], inner: tuple[str, ...]) -> Quantiz
 def _parse(found: Mapping[str, Any], field: str) -> Quantization:
     inner = found.get("quantization")
     detail = inner if isinstance(inner, dict) else found
-    method = str(found.get("quant_method") or detail.get("quant_algo") or "unknown")
+    method = _text(found.get("quant_method") or detail.get("quant_algo") or "unknown")
     ignored: list[Any] = next((detail[key] for key in _IGNORE_KEYS if isinstance(detail.get(key), list)), [])
     names = tuple(item for item in ignored if isinstance(item, str))
     return Quantization(
-        method=method,
-        scheme=str(detail.get("quant_algo") or detail.get("format") or detail.get("bits") or ""),
+        method=method or "unknown",
+        scheme=_text(detail.get("quant_algo") or detail.get("format") or detail.get("bits") or ""),
         ignored_modules=names,
         covers_head=_covers_head(found, detail, names),
         rotation=_rotation(found),
@@ -57,9 +57,21 @@ def _covers_head(found: Mapping[str, Any], detail: Mapping[str, Any], ignored: t
         target
         for group in (groups.values() if isinstance(groups, dict) else ())
         if isinstance(group, dict)
-        for target in group.get("targets") or ()
+        for target in _list(group.get("targets"))
     ]
     return any("lm_head" in str(target) for target in targets)
+
+
+def _list(value: Any) -> list[Any]:
+    """A list as it is, one text as a list of it, anything else as none."""
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    """A short text; objects and lists say nothing here."""
+    return "" if isinstance(value, dict | list) else str(value)[:80]
 
 
 def _rotation(value: Any, depth: int = 0) -> str | None:

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from dflash_doctor.checkpoints.files import UnfitFileError, open_plain
+from dflash_doctor.checkpoints.files import UnfitFileError, open_plain, read_some, shown
 from dflash_doctor.contract.pair import Tensor
 
 MAX_HEADER_BYTES = 100 * 1024 * 1024
 """The format's own limit."""
 _LENGTH = struct.Struct("<Q")
+_MAX_TENSORS = 200_000
+"""The largest mixtures of experts have some hundred thousand, spread over their files."""
+_MAX_DIMS = 16
 
 BITS = {
     "F64": 64, "I64": 64, "U64": 64, "C64": 64, "F32": 32, "I32": 32, "U32": 32, "BF16": 16, "F16": 16,
@@ -69,7 +72,7 @@ def read_header(path: Path) -> Header:
     """
     file = open_plain(path)
     with file.stream as stream:
-        prefix = stream.read(_LENGTH.size)
+        prefix = read_some(stream, _LENGTH.size)
         if len(prefix) < _LENGTH.size:
             raise UnfitFileError(f"it has {len(prefix)} bytes, too few for a safetensors file")
         (length,) = _LENGTH.unpack(prefix)
@@ -79,7 +82,7 @@ def read_header(path: Path) -> Header:
             )
         if length > file.size - _LENGTH.size:
             raise UnfitFileError(f"its header claims {length:,} bytes and the file has {file.size:,}")
-        raw = stream.read(length)
+        raw = read_some(stream, length)
     data_start = _LENGTH.size + length
     return Header(path, _entries(raw, data_start, file.size), raw, file.size)
 
@@ -92,13 +95,15 @@ def read_tensor_bytes(path: Path, placed: Placed, *, max_bytes: int) -> bytes:
     """
     size = placed.end - placed.start
     if size > max_bytes:
-        raise UnfitFileError(f"{placed.tensor.name} has {size:,} bytes; at most {max_bytes:,} are read")
+        raise UnfitFileError(
+            f"{shown(placed.tensor.name)} has {size:,} bytes; at most {max_bytes:,} are read"
+        )
     file = open_plain(path)
     with file.stream as stream:
         stream.seek(placed.start)
-        data = stream.read(size)
+        data = read_some(stream, size)
     if len(data) < size:
-        raise UnfitFileError(f"{placed.tensor.name} is cut short")
+        raise UnfitFileError(f"{shown(placed.tensor.name)} is cut short")
     return data
 
 
@@ -106,33 +111,51 @@ def _entries(raw: bytes, data_start: int, file_size: int) -> tuple[Placed, ...]:
     try:
         entries = _DECODER.decode(raw)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise UnfitFileError(f"its header is not what the format says: {error}") from error
+        raise UnfitFileError(f"its header is not what the format says: {shown(str(error))}") from error
     entries.pop("__metadata__", None)
+    if len(entries) > _MAX_TENSORS:
+        raise UnfitFileError(f"its header lists {len(entries):,} tensors; at most {_MAX_TENSORS:,} are read")
     placed = []
     for name, entry in entries.items():
+        if (fault := _fault(entry)) is not None:
+            raise UnfitFileError(f"its header gives {shown(name)} {fault}")
         begin, end = entry.data_offsets
-        if not 0 <= begin <= end or (entry.shape and min(entry.shape) < 0):
-            raise UnfitFileError(f"its header puts {name} at {begin} to {end} with shape {list(entry.shape)}")
-        if entry.dtype in BITS:
-            size = math.ceil(math.prod(entry.shape) * BITS[entry.dtype] / 8)
-            if size != end - begin:
-                raise UnfitFileError(
-                    f"its header gives {name} {end - begin:,} bytes; {entry.dtype} {list(entry.shape)} "
-                    f"needs {size:,}"
-                )
         placed.append(Placed(Tensor(name, entry.dtype, entry.shape), data_start + begin, data_start + end))
     _require_apart(placed, file_size)
     return tuple(placed)
 
 
+def _fault(entry: _Entry) -> str | None:
+    """In what place, shape and type of one tensor contradict each other; `None` where they do not."""
+    begin, end = entry.data_offsets
+    if len(entry.shape) > _MAX_DIMS:
+        return f"{len(entry.shape):,} dimensions"
+    if not 0 <= begin <= end or (entry.shape and min(entry.shape) < 0):
+        return f"the place {begin} to {end} and the shape {shown(str(list(entry.shape)))}"
+    bits = BITS.get(entry.dtype)
+    if bits is None:
+        return None
+    # Whole numbers throughout: a float would overflow, or round two sizes to one.
+    size = -(-math.prod(entry.shape) * bits // 8)
+    if size == end - begin:
+        return None
+    return (
+        f"{shown(f'{end - begin:,}')} bytes; {entry.dtype} {shown(str(list(entry.shape)))} needs "
+        f"{shown(f'{size:,}')}"
+    )
+
+
 def _require_apart(placed: list[Placed], file_size: int) -> None:
     """No two tensors share bytes, and none lies past the end of the file."""
-    before: Placed | None = None
+    furthest: Placed | None = None
     for item in sorted(placed, key=lambda entry: (entry.start, entry.end)):
-        if before is not None and item.start < before.end and item.end > item.start:
-            raise UnfitFileError(f"its header lets {before.tensor.name} and {item.tensor.name} overlap")
-        before = item
-    if before is not None and before.end > file_size:
+        if furthest is not None and item.start < furthest.end and item.end > item.start:
+            names = f"{shown(furthest.tensor.name)} and {shown(item.tensor.name)}"
+            raise UnfitFileError(f"its header lets {names} overlap")
+        # An empty tensor may lie anywhere, so the last one is not always the one that reaches furthest.
+        if furthest is None or item.end > furthest.end:
+            furthest = item
+    if furthest is not None and furthest.end > file_size:
         raise UnfitFileError(
-            f"it is cut short: {before.tensor.name} ends at byte {before.end:,} of {file_size:,}"
+            f"it is cut short: {shown(furthest.tensor.name)} ends at byte {furthest.end:,} of {file_size:,}"
         )

@@ -6,7 +6,7 @@ import sys
 from array import array
 from pathlib import Path
 
-from dflash_doctor.checkpoints.files import UnfitFileError
+from dflash_doctor.checkpoints.files import UnfitFileError, shown
 from dflash_doctor.checkpoints.safetensors_file import Header, Placed, read_tensor_bytes
 from dflash_doctor.contract.pair import Problem, VocabMap
 
@@ -30,7 +30,7 @@ def read_vocab_maps(headers: list[Header]) -> tuple[tuple[VocabMap, ...], tuple[
                 problems.append(
                     Problem(
                         severity="error",
-                        file=str(header.path),
+                        file=shown(header.path, 4096),
                         what=f"the table {name} cannot be read",
                         seen=str(error),
                         remedy="export the drafter again",

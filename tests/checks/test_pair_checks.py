@@ -250,8 +250,9 @@ FAULTS = (
         ("rotary-layout",), ("C2",), "warning",
     ),
     Fault(
-        "a lost rotary base", "DF115", put(rope_theta=None, rope_parameters=None),
-        put(rope_theta=None), ("rotary-theta",), ("C3",),
+        "a lost rotary base", "DF115",
+        put(transformer_layer_config__rope_theta=None, transformer_layer_config__rope_parameters=None),
+        put(transformer_layer_config__rope_theta=None), ("rotary-theta",), ("C3",), start=speculators_pair,
     ),
     Fault(
         "two rotary bases", "DF115", put(rope_theta=10000.0), nothing, ("rotary-theta",), ("C3",), "warning",

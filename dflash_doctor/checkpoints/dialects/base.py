@@ -73,8 +73,8 @@ COMMON: dict[str, Paths] = {
     "eagle_aux_layer_ids": (
         "eagle_aux_hidden_state_layer_ids", "eagle_config.eagle_aux_hidden_state_layer_ids",
     ),
-    "use_swa": nested_first("use_swa"),
-    "swa_window_size": nested_first("swa_window_size"),
+    "use_swa": ("dflash_config.use_swa",),
+    "swa_window_size": ("dflash_config.swa_window_size",),
     "causal": ("dflash_config.causal",),
     "nested_rope_theta": ("rope_parameters.rope_theta", "rope_scaling.rope_theta"),
     "partial_rotary_factor": (

@@ -25,7 +25,7 @@ DSPARK = Dialect(
     recognises=_recognises,
     native="dspark",
     fields={
-        "target_layer_ids": ("target_layer_ids", "dspark_target_layer_ids"),
+        "target_layer_ids": ("dspark_target_layer_ids", "target_layer_ids"),
         "block_size": ("block_size", "dspark_block_size", "dflash_config.block_size"),
         "mask_token_id": (*nested_first("mask_token_id"), "dspark_noise_token_id", "pard_token"),
     },

@@ -15,13 +15,16 @@ TapsAbsent = Literal["guess", "target-defaults", "refuse", "none"]
 do not start, or need none."""
 
 CausalRule = Literal[
-    "is_causal", "dflash_config.causal", "speculators-all", "speculators-sliding", "layer-types", "never"
-]
+    "is_causal", "dflash_config.causal", "class-default", "speculators-all", "speculators-sliding",
+    "layer-types", "never",
+]  # fmt: skip
 """How causality inside the block is settled; of several the first that has an answer counts.
 
 `is_causal`, `dflash_config.causal`: the key decides for all layers.
-`speculators-all`: `not sliding_window_non_causal` for all layers (absent counts as non-causal).
-`speculators-sliding`: sliding layers causal unless `sliding_window_non_causal`, full ones never.
+`class-default`: the config class of Muse-Glimmer's assistant makes every layer non-causal.
+`speculators-all`: `not sliding_window_non_causal` for all layers (absent: non-causal), unless DSpark.
+`speculators-sliding`: sliding layers causal unless `sliding_window_non_causal` (absent counts as false, for
+DFlash2 as true), full ones never.
 `layer-types`: sliding layers causal, full ones not. `never`: no layer.
 """
 
@@ -58,11 +61,14 @@ class Semantics:
     anchor: Mapping[str, AnchorRule]
     """By dialect; `*` for all others."""
     refuses_nested_anchor: bool = False
-    """Does not start where `dflash_config.sample_from_anchor` is true and the method is dflash."""
+    """Does not start where `dflash_config.sample_from_anchor` is true and the method is dflash; of files by
+    speculators it puts the key there itself."""
     use_swa: bool = False
     """Reads `use_swa` and `swa_window_size`."""
     theta_absent: float | None
     """Base of the rotary frequencies where the file names none."""
+    theta_absent_of: Mapping[str, float] = field(default_factory=dict)
+    """The same by dialect, where it differs."""
     partial_factor: Literal["applied", "ignored"]
     layout_keys: tuple[str, ...]
     """Rotary layout: fields in the order in which they are tried; halves (neox) without any."""

@@ -70,7 +70,10 @@ def guessed_taps(num_draft_layers: int, num_target_layers: int) -> tuple[int, ..
 
 
 def _refused_anchor(line: Semantics, draft: DraftConfig) -> str | None:
-    if line.refuses_nested_anchor and draft.nested_sample_from_anchor and "dspark" not in draft.dialect:
+    nested = draft.nested_sample_from_anchor
+    if draft.dialect.startswith("speculators"):
+        nested = draft.sample_from_anchor
+    if line.refuses_nested_anchor and nested and draft.is_block_drafter and "dspark" not in draft.dialect:
         return "it does not run DFlash blocks whose anchor predicts"
     return None
 
@@ -85,10 +88,13 @@ def _taps(
             ids: tuple[int, ...] | None = getattr(draft, place.field)
             if ids:
                 return tuple(item + place.shift for item in ids), draft.sources.get(place.field, place.field)
+    if draft.dialect == "draft-model":
+        return None, ""
     if line.taps_absent == "target-defaults":
         return None, TARGET_DEFAULTS
     num_target = target.num_layers if target is not None else draft.num_target_layers
-    if line.taps_absent == "guess" and draft.num_layers is not None and num_target is not None:
+    can_guess = line.taps_absent == "guess" and draft.is_block_drafter
+    if can_guess and draft.num_layers is not None and num_target is not None:
         return guessed_taps(draft.num_layers, num_target), GUESSED
     return None, ""
 
@@ -121,12 +127,15 @@ def _by_rule(rule: CausalRule, draft: DraftConfig) -> tuple[tuple[bool, ...], st
         return (draft.is_causal,) * len(kinds), draft.sources.get("is_causal", "is_causal")
     if rule == "dflash_config.causal" and draft.causal is not None:
         return (draft.causal,) * len(kinds), draft.sources.get("causal", "dflash_config.causal")
-    if rule == "speculators-all" and written_by_speculators:
+    if rule == "class-default" and draft.dialect == "muse-glimmer":
+        return (False,) * len(kinds), "the default of its config class"
+    if rule == "speculators-all" and written_by_speculators and draft.dialect != "speculators-dspark":
         where = "sliding_window_non_causal" if flag is not None else "no sliding_window_non_causal"
         return (flag is False,) * len(kinds), where
     if rule == "speculators-sliding":
         where = "sliding_window_non_causal and the layer types"
-        return tuple(kind == _SLIDING and not flag for kind in kinds), where
+        non_causal = flag if flag is not None else draft.dialect == "speculators-dflash2"
+        return tuple(kind == _SLIDING and not non_causal for kind in kinds), where
     if rule == "layer-types":
         # `use_swa` makes a layer slide and leaves its causality alone.
         named = draft.layer_types or ("full_attention",) * len(kinds)
@@ -150,7 +159,7 @@ def _theta(line: Semantics, draft: DraftConfig) -> tuple[float | None, str]:
         value: float | None = getattr(draft, name)
         if value is not None:
             return value, draft.sources.get(name, name)
-    return line.theta_absent, f"{line.reader}'s default"
+    return line.theta_absent_of.get(draft.dialect, line.theta_absent), f"{line.reader}'s default"
 
 
 def _layout(line: Semantics, draft: DraftConfig) -> tuple[bool, str]:
