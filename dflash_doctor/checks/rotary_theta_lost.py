@@ -2,9 +2,9 @@
 
 ## What it checks
 
-`rope_theta` at top level and in `rope_parameters` (where Transformers 5 puts it), and what the serving engine
-takes where both are silent: 10,000 nearly everywhere, 1,000,000 for speculators files in vLLM. The drafter's base
-may differ from the target's; what counts is the one it was trained with.
+`rope_theta` at top level and in `rope_parameters` (where Transformers 5 puts it), and what the serving
+engine takes where both are silent: 10,000 nearly everywhere, 1,000,000 for speculators files in vLLM. The
+drafter's base may differ from the target's; what counts is the one it was trained with.
 
 ## Why it matters
 

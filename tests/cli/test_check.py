@@ -1,0 +1,190 @@
+"""`dflash-doctor check` as a user runs it: exit codes, formats, plans, bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from doctor_process import PAIR, run_doctor
+from pair_files import PairFiles, speculators_pair
+
+from dflash_doctor.records import RunRecord, json_schema
+
+GOOD = ("--target", str(PAIR / "target"), "--draft", str(PAIR / "draft"))
+
+
+@pytest.fixture
+def misread(tmp_path: Path) -> Path:
+    """A folder with a speculators pair that vLLM runs causal; the drafter's flag is on a line of its own."""
+    pair = speculators_pair()
+    pair.draft["sliding_window_non_causal"] = False
+    pair.write(tmp_path)
+    return tmp_path
+
+
+THERE = ("--target", "target", "--draft", "draft")
+
+
+def test_check_when_the_bundled_pair_is_given_then_finds_nothing(tmp_path: Path) -> None:
+    result = run_doctor("check", *GOOD, "--json", cwd=tmp_path)
+    assert result.code == 0
+    record = json.loads(result.stdout)
+    assert record["verdict"] == "passed"
+    assert [item for check in record["checks"] for item in check["findings"]] == []
+    assert record["engine"] is None
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+
+
+def test_check_when_strict_then_the_bundled_pair_still_passes(tmp_path: Path) -> None:
+    assert run_doctor("check", *GOOD, "--strict", cwd=tmp_path).code == 0
+
+
+def test_check_when_json_is_asked_then_it_is_a_record_by_the_schema(misread: Path) -> None:
+    import msgspec
+
+    result = run_doctor("check", *THERE, "--json", cwd=misread)
+    record = msgspec.json.decode(result.stdout.encode(), type=RunRecord)
+    assert record.contract is not None
+    assert record.contract.pair is not None
+    assert {item.reader for item in record.contract.pair.readings} >= {"vllm", "sglang", "transformers"}
+    assert "contract" in json_schema()["$defs"]["RunRecord"]["properties"]
+
+
+def test_check_when_an_engine_misreads_the_drafter_then_says_who_reads_what_and_where(misread: Path) -> None:
+    result = run_doctor("check", *THERE, cwd=misread)
+    assert result.code == 1
+    text = " ".join(result.stdout.split())
+    assert text.startswith("FAILED DF118: vllm would run 5 of 5 drafter layers with another causality")
+    assert "vllm: all 5 layers causal (sliding_window_non_causal)" in text
+    assert "trained: all 5 layers bidirectional" in text
+    line = next(
+        number
+        for number, content in enumerate((misread / "draft" / "config.json").read_text().splitlines(), 1)
+        if "sliding_window_non_causal" in content
+    )
+    assert f"draft/config.json:{line} sliding_window_non_causal" in text
+    assert "trained 1, 9, 17, 25, 33" in text
+    assert "sglang 1, 9, 17, 25, 33 15" in text
+
+
+def test_check_when_served_by_another_engine_then_judges_that_reading(misread: Path) -> None:
+    config = json.loads((misread / "draft" / "config.json").read_text())
+    config["aux_hidden_state_layer_ids"] = [3, 11, 18, 26, 34]
+    (misread / "draft" / "config.json").write_text(json.dumps(config))
+    result = run_doctor("check", *THERE, "--served-by", "sglang", "--json", cwd=misread)
+    codes = {check["code"] for check in json.loads(result.stdout)["checks"] if check["verdict"] == "failed"}
+    assert "DF105" in codes
+    assert "DF118" not in codes
+
+
+def test_check_when_a_fix_plan_is_asked_then_gives_the_exact_edit_and_changes_nothing(misread: Path) -> None:
+    before = (misread / "draft" / "config.json").read_bytes()
+    result = run_doctor("check", *THERE, "--fix-plan", "--num-speculative-tokens", "20", cwd=misread)
+    assert result.code == 1
+    assert "1. --num-speculative-tokens 15" in result.stdout
+    assert "2. draft/config.json: sliding_window_non_causal = true" in result.stdout
+    assert "# DF118 error" in result.stdout
+    assert (misread / "draft" / "config.json").read_bytes() == before
+
+
+def test_check_when_the_fix_plan_is_followed_then_nothing_is_left(misread: Path) -> None:
+    path = misread / "draft" / "config.json"
+    config = json.loads(path.read_text())
+    config["sliding_window_non_causal"] = True
+    path.write_text(json.dumps(config))
+    result = run_doctor("check", *THERE, "--fix-plan", cwd=misread)
+    assert result.code == 0
+    assert "nothing to change" in result.stdout
+
+
+def test_check_when_sarif_is_asked_then_points_at_the_line_of_the_key(misread: Path) -> None:
+    result = run_doctor("check", *THERE, "--format", "sarif", "--output", "out.sarif", cwd=misread)
+    assert result.code == 1
+    assert result.stdout == ""
+    document = json.loads((misread / "out.sarif").read_text())
+    assert document["version"] == "2.1.0"
+    run = document["runs"][0]
+    loud = [item for item in run["results"] if item["level"] == "error"]
+    assert [item["ruleId"] for item in loud] == ["DF118"]
+    rules = run["tool"]["driver"]["rules"]
+    for item in run["results"]:
+        assert rules[item["ruleIndex"]]["id"] == item["ruleId"]
+        assert item["message"]["text"].endswith(".")
+    place = loud[0]["locations"][0]["physicalLocation"]
+    file = misread / unquote(place["artifactLocation"]["uri"])
+    line = file.read_text().splitlines()[place["region"]["startLine"] - 1]
+    assert '"sliding_window_non_causal"' in line
+    assert loud[0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "sliding_window_non_causal"
+
+
+def test_check_when_the_pair_lies_elsewhere_then_sarif_has_absolute_addresses(
+    misread: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("else where")
+    pair = ("--target", str(misread / "target"), "--draft", str(misread / "draft"))
+    result = run_doctor("check", *pair, "--format", "sarif", cwd=elsewhere)
+    results = json.loads(result.stdout)["runs"][0]["results"]
+    uris = [item["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for item in results]
+    assert all(uri.startswith("file:///") for uri in uris)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "no target model was named"),
+        (("--target", "nowhere"), "the target model does not exist"),
+        (("--target", ""), "the target model does not exist"),
+        ((*GOOD, "--served-by", "llama"), "--served-by has a value that does not fit"),
+        ((*GOOD, "--engine-arg", "dtype"), "an engine argument is not KEY=VALUE"),
+        ((*GOOD, "--format", "pdf"), "'pdf' is not one of"),
+        ((*GOOD, "--format", "sarif", "--output", "no/such/folder/x"), "the report cannot be written"),
+    ],
+)
+def test_check_when_it_is_used_wrongly_then_says_what_fits(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    result = run_doctor("check", *arguments, cwd=tmp_path)
+    assert result.code == 2
+    assert said in result.stderr
+
+
+def test_check_when_one_file_is_broken_then_the_other_checks_still_run(tmp_path: Path) -> None:
+    PairFiles().write(tmp_path)
+    (tmp_path / "target" / "config.json").write_text('{"hidden_size": 4096, ')
+    result = run_doctor("check", *THERE, "--json", cwd=tmp_path)
+    assert result.code == 1
+    checks = {check["code"]: check for check in json.loads(result.stdout)["checks"]}
+    finding = checks["DF102"]["findings"][0]
+    assert finding["message"] == "config.json cannot be read"
+    assert finding["where"]["line"] == 1
+    assert checks["DF107"]["verdict"] == "skipped"
+    assert checks["DF107"]["reason"].startswith("not checked")
+    assert checks["DF118"]["verdict"] == "passed"
+
+
+def test_check_when_a_hub_id_is_not_here_then_says_not_checked_and_never_compatible(tmp_path: Path) -> None:
+    environment = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    pair = ("--target", "owner/target", "--draft", "owner/draft")
+    result = run_doctor("check", *pair, "--json", cwd=tmp_path, environment=environment)
+    record = json.loads(result.stdout)
+    passed = {check["code"] for check in record["checks"] if check["verdict"] == "passed"}
+    about_files = {f"DF1{number:02}" for number in range(1, 32)} - {"DF102", "DF126", "DF129"}
+    assert passed & about_files == set()
+    assert result.code in (0, 3)
+    assert run_doctor("check", *pair, "--strict", cwd=tmp_path, environment=environment).code == 3
+
+
+def test_check_when_it_runs_then_nothing_heavy_is_imported() -> None:
+    import subprocess
+
+    script = (
+        "import sys\nfrom dflash_doctor.cli.main import main\n"
+        f"try: main({['check', *GOOD]!r})\nexcept SystemExit: pass\n"
+        "heavy = {'numpy', 'torch', 'transformers', 'vllm', 'deepdiff', 'hypothesis', 'tokenizers'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == "LOADED []"
