@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from doctor_process import PAIR, RealRun, require_vllm, run_doctor
 from hypothesis import settings
@@ -11,6 +13,12 @@ settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_hub() -> None:
+    """No test asks the real hub: what it answers, and whether, is not up to us."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture(scope="session")

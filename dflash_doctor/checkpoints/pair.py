@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from dflash_doctor.checkpoints.dialects.catalog import dialect_called
-from dflash_doctor.checkpoints.files import can_be_opened, exists, shown
+from dflash_doctor.checkpoints.files import UnfitFileError, can_be_opened, exists, shown
 from dflash_doctor.checkpoints.gguf_file import LongArray
 from dflash_doctor.checkpoints.hub_cache import HUB_ID, cached_snapshot
+from dflash_doctor.checkpoints.hub_files import fetch_headers, fetch_small_files, hub_is_allowed
 from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
 from dflash_doctor.checkpoints.normal_form import draft_config, target_config
 from dflash_doctor.checkpoints.semantics.read import readings
@@ -54,7 +55,7 @@ def read_pair(
     """Everything the files of a pair say; what cannot be read is among the problems, and nothing raises.
 
     Args:
-        target: a checkpoint folder, a GGUF file, or a hub id (looked up in the local cache, never fetched).
+        target: a checkpoint folder, a GGUF file, or a hub id (cached, else its small files are fetched).
         draft: the same for the drafter; `None` for methods without one.
         engine_args: `revision` and `speculative_config.revision` choose the snapshots of hub ids.
     """
@@ -96,12 +97,19 @@ def _is_here(name: str) -> bool:
 def _read(name: str, role: Role, revision: str | None) -> _Files:
     path = locate_checkpoint(name, revision)
     is_hub_id = not _is_here(name) and HUB_ID.fullmatch(name) is not None
+    online = is_hub_id and hub_is_allowed()
+    why = "no snapshot of that id in the hub's cache" if is_hub_id else "no such path"
+    if online and (path is None or not exists(path / CONFIG_NAME)):
+        try:
+            path = fetch_small_files(name, revision)
+        except UnfitFileError as error:
+            why += f", and it could not be fetched ({shown(str(error))})"
     if path is None:
         problem = Problem(
             severity="info" if is_hub_id else "error",
             file=shown(name, 4096),
             what=f"the {role} is not on this machine",
-            seen="no such path" + (", and no snapshot of that id in the hub's cache" if is_hub_id else ""),
+            seen=why,
             remedy="download it first, or name a folder" if is_hub_id else "name a checkpoint folder",
         )
         checkpoint = Checkpoint(
@@ -110,6 +118,8 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
         return _Files(checkpoint, JsonFile(path=Path(name)), Weights())
     is_gguf_file = path.suffix == ".gguf" and not path.is_dir()
     weights = read_gguf_weights(path) if is_gguf_file else read_weights(path)
+    if online and weights.format is None:
+        _take_remote_headers(weights, name, revision)
     config = _config(path, weights)
     tensors = weights.tensors
     checkpoint = Checkpoint(
@@ -130,6 +140,23 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
         problems=(*config.problems, *weights.problems),
     )
     return _Files(checkpoint, config, weights)
+
+
+def _take_remote_headers(weights: Weights, name: str, revision: str | None) -> None:
+    """Headers of a hub id whose weights do not lie here."""
+    try:
+        weights.headers = fetch_headers(name, revision)
+        weights.format = "safetensors"
+    except UnfitFileError as error:
+        weights.problems.append(
+            Problem(
+                severity="info",
+                file=shown(name, 4096),
+                what="the headers of the weight files could not be fetched",
+                seen=shown(str(error)),
+                remedy="download the checkpoint, or name a folder",
+            )
+        )
 
 
 def _config(path: Path, weights: Weights) -> JsonFile:

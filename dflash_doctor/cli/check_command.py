@@ -16,7 +16,7 @@ USED = (
     "thinking",
 )  # fmt: skip
 """Settings that the static checks look at."""
-FORMATS = ("terminal", "json", "sarif", "fix-plan")
+FORMATS = ("terminal", "json", "sarif", "html", "fix-plan")
 
 
 @click.command("check")

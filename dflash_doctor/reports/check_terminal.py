@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dflash_doctor.contract.pair import Reading
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import Finding, RunRecord
 from dflash_doctor.reports.headline import findings_of
+from dflash_doctor.reports.readings import COLUMNS, reading_table
 from dflash_doctor.reports.terminal_numbers import print_field
 from dflash_doctor.reports.wording import VERDICT_WORDS, visible
 
@@ -85,38 +85,22 @@ def _group(console: Console, findings: list[Finding], severity: str) -> None:
 
 
 def _readings(console: Console, record: RunRecord) -> None:
-    """One line per engine: what it would do with the drafter's files."""
-    pair = record.contract.pair if record.contract is not None else None
-    if pair is None or pair.trained is None or pair.draft_config is None:
-        return
-    if not pair.draft_config.is_block_drafter:
+    """One line per engine: what it would do with the files; what differs from training stands out."""
+    found = reading_table(record)
+    if found is None:
         return
     table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(6):
+    for _ in COLUMNS:
         table.add_column(overflow="fold")
-    table.add_row(*(Text(word, style="bold") for word in _COLUMNS))
-    table.add_row(*_row("trained", pair.trained))
-    for item in pair.readings:
-        if item.refuses is None:
-            table.add_row(*_row(item.reader, item))
+    table.add_row(*(Text(word, style="bold") for word in COLUMNS))
+    for row, differs in zip(found.rows, found.differs, strict=True):
+        cells = zip(row, differs, strict=True)
+        table.add_row(*(Text(visible(cell), style="yellow" if other else "") for cell, other in cells))
     console.print(table)
-    refusing = [f"{item.reader} ({item.refuses})" for item in pair.readings if item.refuses is not None]
-    if refusing:
-        print_field(console, "not by", visible(", ".join(refusing)), style="dim")
+    if found.refusing:
+        text = ", ".join(f"{reader} ({why})" for reader, why in found.refusing)
+        print_field(console, "not by", visible(text), style="dim")
     console.print()
-
-
-_COLUMNS = ("read by", "taps", "drafted", "causal layers", "rotary base", "part rotated")
-
-
-def _row(name: str, reading: Reading) -> list[Text]:
-    taps = ", ".join(map(str, reading.taps)) if reading.taps else (reading.taps_from or "none")
-    causal = "no data" if reading.causal is None else f"{sum(reading.causal)} of {len(reading.causal)}"
-    theta = "no data" if reading.rope_theta is None else f"{reading.rope_theta:,.0f}"
-    drafted = "no data" if reading.num_draft_tokens is None else str(reading.num_draft_tokens)
-    part = f"{100 * (reading.partial_rotary_factor or 1):g} %"
-    layout = "" if reading.neox is None else (" halves" if reading.neox else " pairs")
-    return [Text(visible(text)) for text in (name, taps, drafted, causal, theta, part + layout)]
 
 
 def _checks(console: Console, record: RunRecord) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from dflash_doctor.records import Finding, RunRecord
 
+STATIC_FAMILIES = ("DF0", "DF1", "DF2")
+"""Code families that judge files, packages and settings: many checks, most of which say that all is well."""
+
 _SEVERITY_ORDER = ("error", "warning", "info")
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from dflash_doctor.evidence import EngineFacts, Evidence, requests_of
 from dflash_doctor.metrics.degeneracy import void_reason
 from dflash_doctor.metrics.divergence import kind_of
-from dflash_doctor.records import AcceptanceMetrics, Estimate, RejectionMetrics, RunRecord
+from dflash_doctor.records import AcceptanceMetrics, CheckRecord, Estimate, RejectionMetrics, RunRecord
 from dflash_doctor.reports import plots, wording
 from dflash_doctor.reports.curve import acceptance_curve
-from dflash_doctor.reports.headline import findings_of, groups_of, headline
+from dflash_doctor.reports.headline import STATIC_FAMILIES, findings_of, groups_of, headline
+from dflash_doctor.reports.readings import COLUMNS, reading_table
 from dflash_doctor.reports.samples import pack_samples
 
 MAX_DIVERGENCES = 12
@@ -61,6 +62,10 @@ def page_view(record: RunRecord, evidence: Evidence | None) -> dict[str, Any]:
         "names": wording.PLAIN_NAMES,
         "definitions": wording.DEFINITIONS,
         "check_counts": _check_counts(record),
+        "checks_in_sight": [check for check in record.checks if not _is_folded(check)],
+        "checks_folded": [check for check in record.checks if _is_folded(check)],
+        "reading_columns": COLUMNS,
+        "readings": reading_table(record),
         "curve": acceptance_curve(metrics.by_position, num_in_block=_num_in_block(facts)),
         "histogram": plots.histogram(overall.acceptance_histogram or ()) if overall else None,
         "scale": plots.scale_of(overall, rows, num_spec_tokens=facts.num_spec_tokens if facts else None),
@@ -91,6 +96,11 @@ def page_view(record: RunRecord, evidence: Evidence | None) -> dict[str, Any]:
 
 _VERDICT_ICONS = {"passed": "✓", "failed": "✕", "skipped": "–", "inconclusive": "?", "errored": "!"}
 _RANK_STYLES = ("rank-1", "rank-2", "rank-3", "rank-4", "rank-5")
+
+
+def _is_folded(check: CheckRecord) -> bool:
+    """Static checks that passed are many and say that all is well."""
+    return check.verdict == "passed" and check.code.startswith(STATIC_FAMILIES)
 
 
 def _check_counts(record: RunRecord) -> list[tuple[str, int]]:

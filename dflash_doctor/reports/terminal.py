@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import CheckRecord, Finding, RunRecord
-from dflash_doctor.reports.headline import findings_of, groups_of, headline
+from dflash_doctor.reports.headline import STATIC_FAMILIES, findings_of, groups_of, headline
 from dflash_doctor.reports.terminal_numbers import print_field, print_numbers
 from dflash_doctor.reports.wording import NO_DATA, VERDICT_WORDS, percent, seconds, visible
 
@@ -27,8 +27,6 @@ _VERDICT_STYLES = {
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "cyan"}
 _NARROWEST, _PLAIN_WIDTH = 40, 100
 _MAX_CASES = 3
-_STATIC_FAMILIES = ("DF0", "DF1", "DF2")
-"""Many, and most of them say that all is well: `dflash-doctor check` shows each."""
 _NOT_LOOKED_AT = "{} of them not checked or not applicable: dflash-doctor check says why"
 
 
@@ -151,7 +149,7 @@ def _checks(console: Console, checks: Sequence[CheckRecord]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    static = [check for check in checks if check.code.startswith(_STATIC_FAMILIES)]
+    static = [check for check in checks if check.code.startswith(STATIC_FAMILIES)]
     for verdict, words in (
         ("passed", "{} checks of files, packages and settings"),
         ("skipped", _NOT_LOOKED_AT),

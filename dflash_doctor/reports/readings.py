@@ -1,0 +1,46 @@
+"""How each engine reads the drafter's files, as rows: one source for terminal and page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dflash_doctor.contract.pair import Reading
+from dflash_doctor.records import RunRecord
+from dflash_doctor.reports.wording import NO_DATA
+
+COLUMNS = ("read by", "taps", "drafted", "causal layers", "rotary base", "part rotated")
+
+
+@dataclass(frozen=True)
+class ReadingTable:
+    """Rows for those that would start; the others with the reason. `differs` marks cells unlike training."""
+
+    rows: tuple[tuple[str, ...], ...]
+    differs: tuple[tuple[bool, ...], ...]
+    refusing: tuple[tuple[str, str], ...]
+
+
+def reading_table(record: RunRecord) -> ReadingTable | None:
+    """The table; `None` where the drafter fills no block or its config was not read."""
+    pair = record.contract.pair if record.contract is not None else None
+    if pair is None or pair.trained is None or pair.draft_config is None:
+        return None
+    if not pair.draft_config.is_block_drafter:
+        return None
+    trained = _row("trained", pair.trained)
+    rows = [_row(item.reader, item) for item in pair.readings if item.refuses is None]
+    differs = [
+        tuple(column > 0 and cell != trained[column] for column, cell in enumerate(row)) for row in rows
+    ]
+    refusing = tuple((item.reader, item.refuses) for item in pair.readings if item.refuses is not None)
+    return ReadingTable((trained, *rows), ((False,) * len(COLUMNS), *differs), refusing)
+
+
+def _row(name: str, reading: Reading) -> tuple[str, ...]:
+    taps = ", ".join(map(str, reading.taps)) if reading.taps else (reading.taps_from or "none")
+    causal = NO_DATA if reading.causal is None else f"{sum(reading.causal)} of {len(reading.causal)}"
+    theta = NO_DATA if reading.rope_theta is None else f"{reading.rope_theta:,.0f}"
+    drafted = NO_DATA if reading.num_draft_tokens is None else str(reading.num_draft_tokens)
+    part = f"{100 * (reading.partial_rotary_factor or 1):g} %"
+    layout = "" if reading.neox is None else (" halves" if reading.neox else " pairs")
+    return name, taps, drafted, causal, theta, part + layout
