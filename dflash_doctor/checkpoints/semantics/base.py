@@ -22,7 +22,7 @@ CausalRule = Literal[
 
 `is_causal`, `dflash_config.causal`: the key decides for all layers.
 `class-default`: the config class of Muse-Glimmer's assistant makes every layer non-causal.
-`speculators-all`: `not sliding_window_non_causal` for all layers (absent counts as non-causal), unless DSpark.
+`speculators-all`: `not sliding_window_non_causal` for all layers (absent: non-causal), unless DSpark.
 `speculators-sliding`: sliding layers causal unless `sliding_window_non_causal` (absent counts as false, for
 DFlash2 as true), full ones never.
 `layer-types`: sliding layers causal, full ones not. `never`: no layer.
