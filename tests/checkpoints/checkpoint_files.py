@@ -34,7 +34,7 @@ def num_bytes(dtype: str, shape: Sequence[int]) -> int:
 
 
 def safetensors_header(tensors: Tensors) -> tuple[bytes, dict[str, int], int]:
-    """The header with its length in front, where each tensor begins in the data part, and that part's size."""
+    """The header with its length in front, where each tensor begins in the data part, and its size."""
     table: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     starts: dict[str, int] = {}
     place = 0
