@@ -94,7 +94,7 @@ def _contradiction(view: PairView) -> Finding:
 def _silent(view: PairView) -> Finding:
     return Finding(
         code="DF114",
-        severity="warning",
+        severity="info",
         message="the target's family rotates neighbouring pairs, and the drafter's config names no layout",
         observed=f"neither is_neox_style nor rope_is_neox_style; {view.engine} takes "
         f"{_words(view.served.neox if view.served else None)}",

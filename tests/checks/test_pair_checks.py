@@ -11,7 +11,9 @@ import pytest
 from pair_files import PairFiles, layer_tensors, numbers, reduced_vocabulary, speculators_pair
 
 from dflash_doctor.diagnosis.catalog import causes
+from dflash_doctor.inspection import inspect
 from dflash_doctor.records import Finding
+from dflash_doctor.settings import Settings
 
 Edit = Callable[[PairFiles], Any]
 
@@ -242,12 +244,6 @@ FAULTS = (
         "a layout key that vLLM does not read", "DF114", put(rope_is_neox_style=False),
         put(rope_is_neox_style=False, is_neox_style=False),
         ("rotary-layout",), ("C2",), line_of="rope_is_neox_style",
-    ),
-    Fault(
-        "an interleaved target and no layout key", "DF114",
-        put_target(model_type="glm4", architectures=["Glm4ForCausalLM"]),
-        both(put_target(model_type="glm4", architectures=["Glm4ForCausalLM"]), put(is_neox_style=True)),
-        ("rotary-layout",), ("C2",), "warning",
     ),
     Fault(
         "a lost rotary base", "DF115",
@@ -505,3 +501,80 @@ def test_faults_when_listed_then_every_cause_explains_its_failure_modes() -> Non
     for fault in FAULTS:
         explained = {mode for name in fault.causes for mode in known[name].failure_modes}
         assert set(fault.modes) <= explained, fault.name
+
+
+def notes_of(code: str, pair: PairFiles, folder: Path) -> list[Finding]:
+    return [item for item in found_in(pair, folder) if item.code == code and item.severity == "info"]
+
+
+def test_layout_when_the_target_is_interleaved_and_no_key_says_it_then_a_note_tells(tmp_path: Path) -> None:
+    pair = PairFiles()
+    pair.target |= {"model_type": "glm4", "architectures": ["Glm4ForCausalLM"]}
+    assert "names no layout" in notes_of("DF114", pair, tmp_path / "silent")[0].message
+    pair.draft["is_neox_style"] = True
+    assert notes_of("DF114", pair, tmp_path / "stated") == []
+
+
+def test_theta_when_it_stands_in_one_place_then_a_note_names_who_would_miss_it(tmp_path: Path) -> None:
+    pair = PairFiles()
+    del pair.draft["rope_parameters"]
+    note = notes_of("DF115", pair, tmp_path / "top")[0]
+    assert note.observed == "rope_theta is stated, rope_parameters.rope_theta is not"
+    assert "code that reads only rope_parameters" in note.remedy
+    pair = PairFiles()
+    del pair.draft["rope_theta"]
+    assert "Transformers 4" in notes_of("DF115", pair, tmp_path / "inner")[0].remedy
+
+
+def test_causality_when_other_engines_would_misread_then_notes_name_them(tmp_path: Path) -> None:
+    pair = PairFiles()
+    sliding(is_causal=True)(pair)
+    notes = notes_of("DF118", pair, tmp_path)
+    assert [item.message for item in notes] == [
+        "served with transformers, the block would have another causality"
+    ]
+    assert "always bidirectional" in notes[0].observed
+
+
+def test_target_when_it_is_recurrent_then_a_note_asks_for_proof(tmp_path: Path) -> None:
+    pair = PairFiles()
+    pair.target["layer_types"] = ["linear_attention"] * 27 + ["full_attention"] * 9
+    note = notes_of("DF130", pair, tmp_path / "hybrid")[0]
+    assert note.observed == "linear_attention among its layers"
+    assert note.causes[0] == "recurrent-state-not-rolled-back"
+    pair.target["layer_types"] = ["sliding_attention"] * 27 + ["full_attention"] * 9
+    assert notes_of("DF130", pair, tmp_path / "windows") == []
+
+
+def test_name_when_the_drafter_was_made_for_a_relative_then_a_note_says_measure(tmp_path: Path) -> None:
+    pair = speculators_pair()
+    pair.draft["speculators_config"]["verifier"]["name_or_path"] = "Qwen/Qwen3-8B-Base"
+    note = notes_of("DF107", pair, tmp_path)[0]
+    assert note.causes == ("target-changed", "wrong-drafter-for-target")
+    assert "Qwen/Qwen3-8B-Base in the drafter's config" in note.observed
+
+
+def test_revision_when_a_cached_hub_id_is_not_pinned_then_offers_the_commit_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "a" * 40
+    for name in ("target", "draft"):
+        home = tmp_path / "hub" / f"models--owner--{name}"
+        pair = PairFiles()
+        pair.names = ("target", "draft")
+        pair.write(home / "written")
+        (home / "snapshots").mkdir()
+        (home / "written" / name).rename(home / "snapshots" / commit)
+        (home / "refs").mkdir()
+        (home / "refs" / "main").write_text(commit)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    loose = inspect(Settings(target="owner/target", draft="owner/draft")).record
+    edits = {item.edit for check in loose.checks for item in check.findings if item.code == "DF129"}
+    assert edits == {
+        f"--engine-arg revision={commit}",
+        f"--engine-arg speculative_config.revision={commit}",
+    }
+    pinned = tuple(str(edit).removeprefix("--engine-arg ") for edit in edits)
+    record = inspect(Settings(target="owner/target", draft="owner/draft", engine_arg=pinned)).record
+    assert [item for check in record.checks for item in check.findings if item.code == "DF129"] == []
+    assert record.verdict == "passed"
