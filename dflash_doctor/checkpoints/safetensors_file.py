@@ -31,12 +31,15 @@ BITS = {
 """Bits of one element, by the format's names of the types."""
 
 
+_NOWHERE = (-1, -1)
+
+
 class _Entry(msgspec.Struct, frozen=True):
     """An entry as it stands; the defaults mark what is absent, as in the entry `__metadata__`."""
 
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    data_offsets: tuple[int, int] = (-1, -1)
+    data_offsets: tuple[int, int] = _NOWHERE
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -117,6 +120,10 @@ def _entries(raw: bytes, data_start: int, file_size: int) -> tuple[Placed, ...]:
         raise UnfitFileError(f"its header lists {len(entries):,} tensors; at most {_MAX_TENSORS:,} are read")
     placed = []
     for name, entry in entries.items():
+        if not entry.dtype or entry.data_offsets == _NOWHERE:
+            raise UnfitFileError(
+                f"its header is not what the format says: {shown(name)} lacks its type or its place"
+            )
         if (fault := _fault(entry)) is not None:
             raise UnfitFileError(f"its header gives {shown(name)} {fault}")
         begin, end = entry.data_offsets

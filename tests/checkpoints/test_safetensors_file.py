@@ -83,15 +83,15 @@ def test_read_header_when_type_is_of_the_format_then_checks_its_size(tmp_path: P
         ({"a": entry(0, 17)}, "it is cut short: a ends at byte"),
         ({"a": entry(0, 99), "e": entry(50, 50)}, "it is cut short: a ends at byte"),
         ({"e": entry(99, 99)}, "it is cut short: e ends at byte"),
-        ({"a": entry(-8, 0)}, "puts a at -8 to 0"),
-        ({"a": entry(8, 0, shape=[8])}, "puts a at 8 to 0"),
-        ({"a": entry(0, 8, shape=[-8])}, "puts a at 0 to 8 with shape"),
-        ({"a": entry(0, 8, shape=[-2, -4])}, "puts a at 0 to 8 with shape"),
+        ({"a": entry(-8, 0)}, "gives a the place -8 to 0"),
+        ({"a": entry(8, 0, shape=[8])}, "gives a the place 8 to 0"),
+        ({"a": entry(0, 8, shape=[-8])}, "gives a the place 0 to 8 and the shape"),
+        ({"a": entry(0, 8, shape=[-2, -4])}, "gives a the place 0 to 8 and the shape"),
         ({"a": entry(0, 8, shape=[9])}, "gives a 8 bytes; U8"),
         ({"a": entry(0, 8, shape=[10**18] * 16)}, "gives a 8 bytes; U8"),
         ({"a": entry(0, 8, shape=[2**62] * 17)}, "gives a 17 dimensions"),
         ({"a": entry(0, 8, shape=[1] * 100_000)}, "gives a 100,000 dimensions"),
-        ({"a": {"dtype": "U8", "shape": [8]}}, "not what the format says"),
+        ({"a": {"dtype": "U8", "shape": [8]}}, "not what the format says: a lacks its type or its place"),
         ({"a": {"dtype": "U8", "shape": "8", "data_offsets": [0, 8]}}, "not what the format says"),
         ({"a": {"dtype": 3, "shape": [8], "data_offsets": [0, 8]}}, "not what the format says"),
         ({"a": {"dtype": "U8", "shape": [8], "data_offsets": [0, 4, 8]}}, "not what the format says"),
@@ -127,7 +127,8 @@ def test_read_header_when_its_length_is_absurd_then_reads_nothing(tmp_path: Path
 
 
 def test_read_header_when_there_are_absurdly_many_tensors_then_refuses(tmp_path: Path) -> None:
-    body = ",".join(f'"{index}":0' for index in range(200_001))
+    entry = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    body = ",".join(f'"{index}":{entry}' for index in range(200_001))
     path = raw_file(tmp_path / "m.safetensors", None, header=("{" + body + "}").encode())
     with pytest.raises(UnfitFileError, match="lists 200,001 tensors"):
         read_header(path)
