@@ -38,8 +38,28 @@ def blocks() -> dict[str, str]:
             ("option", "default", "meaning"),
             [(f"`{item.flag}`", _default(item.default), item.help) for item in options()],
         ),
+        "readings": readings(),
         "metrics": _table(("name", "meaning"), [(f"`{name}`", text) for name, text in DEFINITIONS.items()]),
     }
+
+
+def readings() -> str:
+    """How engines read a drafter that speculators wrote, as `check` prints it."""
+    import tempfile
+
+    sys.path.insert(0, str(ROOT / "tests" / "checks"))
+    from pair_files import speculators_pair
+
+    from dflash_doctor.reports.check_terminal import render_check
+
+    pair = speculators_pair()
+    pair.draft["sliding_window_non_causal"] = False
+    with tempfile.TemporaryDirectory() as folder:
+        record = pair.inspect(Path(folder)).record
+    lines = render_check(record, width=100, color=False).splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("read by"))
+    end = lines.index("", begin)
+    return "```text\n" + "\n".join(lines[begin:end]) + "\n```"
 
 
 def replace_block(text: str, name: str, content: str) -> str:

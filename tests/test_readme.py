@@ -26,7 +26,7 @@ def test_readme_when_a_block_is_generated_then_it_is_up_to_date(name: str) -> No
     assert block_of(TEXT, name) == blocks()[name], "run: make docs"
 
 
-@pytest.mark.parametrize("name", ["bench-capture", "bench-commands", "bench-report"])
+@pytest.mark.parametrize("name", ["bench-capture", "bench-check", "bench-commands", "bench-report"])
 def test_readme_when_a_benchmark_is_shown_then_it_has_numbers_and_names_the_machine(name: str) -> None:
     block = block_of(TEXT, name)
     assert block.count("\n|") >= 3

@@ -18,6 +18,7 @@ BENCHMARKS = {
     "demo": "bench_demo.py",
     "bench-capture": "bench_capture.py",
     "bench-commands": "bench_commands.py",
+    "bench-check": "bench_check.py",
     "bench-report": "bench_report.py",
 }
 
