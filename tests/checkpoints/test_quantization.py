@@ -28,9 +28,7 @@ def read(found: Any) -> Quantization | None:
         ),
         (
             {"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["lm_head"]},
-            Quantization(
-                method="compressed-tensors", scheme="pack-quantized", ignored_modules=("lm_head",)
-            ),
+            Quantization(method="compressed-tensors", scheme="pack-quantized", ignored_modules=("lm_head",)),
         ),
         (
             {"config_groups": {"g": {"targets": ["Linear", "re:.*lm_head"]}}, "quant_method": "x"},
@@ -41,7 +39,10 @@ def read(found: Any) -> Quantization | None:
             Quantization(method="x", covers_head=True),
         ),
         (
-            {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "exclude_modules": []}},
+            {
+                "producer": {"name": "modelopt"},
+                "quantization": {"quant_algo": "NVFP4", "exclude_modules": []},
+            },
             Quantization(method="NVFP4", scheme="NVFP4"),
         ),
         (
@@ -52,7 +53,10 @@ def read(found: Any) -> Quantization | None:
             {"quant_method": "quark", "rotation": {"kind": "hadamard"}},
             Quantization(method="quark", rotation="rotation={'kind': 'hadamard'}"),
         ),
-        ({"quant_method": "a", "b": [{"name": "SpinQuant R1"}]}, Quantization(method="a", rotation="SpinQuant R1")),
+        (
+            {"quant_method": "a", "b": [{"name": "SpinQuant R1"}]},
+            Quantization(method="a", rotation="SpinQuant R1"),
+        ),
         ({"quant_method": "a", "use_hadamard": False, "rotate": None}, Quantization(method="a")),
         ({}, Quantization(method="unknown")),
     ],
