@@ -87,7 +87,12 @@ def test_draft_config_when_a_field_has_another_type_then_says_where_and_keeps_th
     ("config", "name", "value", "source"),
     [
         ({"block_size": 16, "dflash_config": {"block_size": 8}}, "block_size", 8, "dflash_config.block_size"),
-        ({"mask_token_id": 1, "dflash_config": {"mask_token_id": 2}}, "mask_token_id", 2, "dflash_config.mask_token_id"),
+        (
+            {"mask_token_id": 1, "dflash_config": {"mask_token_id": 2}},
+            "mask_token_id",
+            2,
+            "dflash_config.mask_token_id",
+        ),
         ({"mask_token_id": [5, 6]}, "mask_token_id", 5, "mask_token_id"),
         ({"dtype": "float16", "torch_dtype": "bfloat16"}, "dtype", "float16", "dtype"),
         ({"rope_scaling": {"type": "yarn"}}, "rope_type", "yarn", "rope_scaling.type"),
