@@ -425,8 +425,8 @@ def test_layout_when_keys_are_stated_then_each_engine_has_its_own(
         (
             "transformers",
             {
-                "gguf", "speculators-dflash", "speculators-dflash2", "speculators-dspark", "speculators-eagle3",
-                "dflash2", "laguna", "mimo", "domino", "lilicorr", "xpress", "dspark",
+                "gguf", "speculators-dflash", "speculators-dflash2", "speculators-dspark",
+                "speculators-eagle3", "dflash2", "laguna", "mimo", "domino", "lilicorr", "xpress", "dspark",
             },
         ),
         ("llama.cpp", {dialect.name for dialect in DIALECTS} - {"gguf"}),
