@@ -120,7 +120,7 @@ def _entries(raw: bytes, data_start: int, file_size: int) -> tuple[Placed, ...]:
         _require_sound(shown(name), entry)
         begin, end = entry.data_offsets
         placed.append(Placed(Tensor(name, entry.dtype, entry.shape), data_start + begin, data_start + end))
-    _require_apart(placed, file_size)
+    _require_gapless(placed, data_start, file_size)
     return tuple(placed)
 
 
@@ -144,17 +144,19 @@ def _require_sound(name: str, entry: _Entry) -> None:
         )
 
 
-def _require_apart(placed: list[Placed], file_size: int) -> None:
-    """No two tensors share bytes, and none lies past the end of the file."""
-    furthest: Placed | None = None
+def _require_gapless(placed: list[Placed], data_start: int, file_size: int) -> None:
+    """The tensors fill the rest of the file, one behind the other; the format allows nothing else."""
+    before, place = "the header", data_start
     for item in sorted(placed, key=lambda entry: (entry.start, entry.end)):
-        if furthest is not None and item.start < furthest.end and item.end > item.start:
-            names = f"{shown(furthest.tensor.name)} and {shown(item.tensor.name)}"
-            raise UnfitFileError(f"its header lets {names} overlap")
-        # An empty tensor may lie anywhere, so the last one is not always the one that reaches furthest.
-        if furthest is None or item.end > furthest.end:
-            furthest = item
-    if furthest is not None and furthest.end > file_size:
-        raise UnfitFileError(
-            f"it is cut short: {shown(furthest.tensor.name)} ends at byte {furthest.end:,} of {file_size:,}"
-        )
+        name = shown(item.tensor.name)
+        if item.start < place:
+            raise UnfitFileError(f"its header lets {before} and {name} overlap")
+        if item.start > place:
+            raise UnfitFileError(
+                f"its header leaves {item.start - place:,} bytes between {before} and {name}"
+            )
+        before, place = name, item.end
+    if place > file_size:
+        raise UnfitFileError(f"it is cut short: {before} ends at byte {place:,} of {file_size:,}")
+    if place < file_size:
+        raise UnfitFileError(f"it has {file_size - place:,} bytes behind its last tensor")

@@ -266,9 +266,9 @@ def test_read_pair_when_folder_cannot_be_listed_then_says_so(
 
 def test_read_pair_when_a_file_name_is_not_utf8_then_still_answers(tmp_path: Path) -> None:
     write(tmp_path)
-    os.rename(tmp_path / "model.safetensors", os.fsencode(tmp_path) + b"/\xff.safetensors")
+    (tmp_path / "model.safetensors").rename(tmp_path / os.fsdecode(b"\xff.safetensors"))
     assert read(tmp_path).target.sha256 is not None
-    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xfe.safetensors"))).touch()
+    (tmp_path / os.fsdecode(b"\xfe.safetensors")).touch()
     assert [item.what for item in problems_of(read(tmp_path))] == [
         "the weight file ?.safetensors cannot be read"
     ]
