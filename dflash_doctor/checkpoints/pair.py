@@ -190,6 +190,8 @@ def _digest(config: JsonFile, weights: Weights) -> str | None:
     if config.value is None:
         return None
     digest = hashlib.sha256(config.text.encode())
+    if weights.gguf is not None:
+        digest.update(repr((weights.gguf.metadata, weights.gguf.tensors)).encode("utf-8", "replace"))
     for header in weights.headers:
         digest.update(os.fsencode(header.path.name))
         digest.update(header.raw)

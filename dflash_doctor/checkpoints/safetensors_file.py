@@ -128,7 +128,7 @@ def _entries(raw: bytes, data_start: int, file_size: int) -> tuple[Placed, ...]:
             raise UnfitFileError(f"its header gives {shown(name)} {fault}")
         begin, end = entry.data_offsets
         placed.append(Placed(Tensor(name, entry.dtype, entry.shape), data_start + begin, data_start + end))
-    _require_apart(placed, file_size)
+    _require_gapless(placed, data_start, file_size)
     return tuple(placed)
 
 
@@ -152,17 +152,23 @@ def _fault(entry: _Entry) -> str | None:
     )
 
 
-def _require_apart(placed: list[Placed], file_size: int) -> None:
-    """No two tensors share bytes, and none lies past the end of the file."""
-    furthest: Placed | None = None
+def _require_gapless(placed: list[Placed], data_start: int, file_size: int) -> None:
+    """The tensors fill the rest of the file, one behind the other; the format allows nothing else."""
+    before: Placed | None = None
+    place = data_start
     for item in sorted(placed, key=lambda entry: (entry.start, entry.end)):
-        if furthest is not None and item.start < furthest.end and item.end > item.start:
-            names = f"{shown(furthest.tensor.name)} and {shown(item.tensor.name)}"
-            raise UnfitFileError(f"its header lets {names} overlap")
-        # An empty tensor may lie anywhere, so the last one is not always the one that reaches furthest.
-        if furthest is None or item.end > furthest.end:
-            furthest = item
-    if furthest is not None and furthest.end > file_size:
-        raise UnfitFileError(
-            f"it is cut short: {shown(furthest.tensor.name)} ends at byte {furthest.end:,} of {file_size:,}"
-        )
+        if item.start != place:
+            names = _called(before), _called(item)
+            if item.start < place:
+                raise UnfitFileError(f"its header lets {names[0]} and {names[1]} overlap")
+            gap = f"{item.start - place:,} bytes between {names[0]} and {names[1]}"
+            raise UnfitFileError(f"its header leaves {gap}")
+        before, place = item, item.end
+    if place > file_size:
+        raise UnfitFileError(f"it is cut short: {_called(before)} ends at byte {place:,} of {file_size:,}")
+    if place < file_size:
+        raise UnfitFileError(f"it has {file_size - place:,} bytes behind its last tensor")
+
+
+def _called(item: Placed | None) -> str:
+    return "the header" if item is None else shown(item.tensor.name)

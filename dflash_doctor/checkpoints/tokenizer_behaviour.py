@@ -9,18 +9,20 @@ from dflash_doctor.checkpoints.files import shown
 from dflash_doctor.contract.tokenizers import TokenizationDifference
 
 FIXED = (
-    "Hello, world!", " leading and trailing ", "two  spaces   three", "tabs\tand\nlines\r\n\n\n", "12345678901",
-    "3.14159 1,000,000", "0x1F 1e-5 v2.0", "don't we'll I'd", "snake_case camelCase SCREAMING",
-    "def f(x):\n    return x * 2\n", "{\"key\": [1, 2.5, null]}", "<div class='a'>&amp;</div>",
-    "naïve café Ångström", "cafe\u0301 n\u0303", "ﬁ ½ Ⅷ ①", "日本語のテキスト", "한국어", "العربية",
-    "עברית", "हिन्दी", "ไทย", "emoji 😀 👩\u200d👩\u200d👧 🏳\ufe0f", "zero\u200bwidth\ufeff", "\u00a0nbsp\u2003em",
-    "A" * 40, "…—“quotes”",
+    "Hello, world!", " leading and trailing ", "two  spaces   three", "tabs\tand\nlines\r\n\n\n",
+    "12345678901", "3.14159 1,000,000", "0x1F 1e-5 v2.0", "don't we'll I'd",
+    "snake_case camelCase SCREAMING", "def f(x):\n    return x * 2\n", "{\"key\": [1, 2.5, null]}",
+    "<div class='a'>&amp;</div>", "naïve café Ångström", "cafe\u0301 n\u0303", "ﬁ ½ Ⅷ ①",
+    "日本語のテキスト", "한국어", "العربية", "עברית", "हिन्दी", "ไทย",
+    "emoji 😀 👩\u200d👩\u200d👧 🏳\ufe0f", "zero\u200bwidth\ufeff", "\u00a0nbsp\u2003em",
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "…—“quotes”",
 )  # fmt: skip
 """Texts of every kind that tokenizers have disagreed on."""
 _PIECES = (
-    "a", "b", "A", "1", "2", "0", " ", "  ", "\n", "\t", "\r\n", ".", ",", "'", "'s", "_", "-", "(", "{", "\\",
-    "é", "e\u0301", "ß", "İ", "日", "語", "한", "ا", "א", "हि", "ไ", "😀", "👩\u200d👧", "\u200d", "\u200b",
-    "\u00a0", "ﬁ", "½", "Ⅷ", "Ω", "\x00", "\x1b", "\ufffd", "the", "ing", "return", "123", "http://",
+    "a", "b", "A", "1", "2", "0", " ", "  ", "\n", "\t", "\r\n", ".", ",", "'", "'s", "_", "-", "(",
+    "{", "\\", "é", "e\u0301", "ß", "İ", "日", "語", "한", "ا", "א", "हि", "ไ", "😀", "👩\u200d👧",
+    "\u200d", "\u200b", "\u00a0", "ﬁ", "½", "Ⅷ", "Ω", "\u0000", "\u001b", "\ufffd", "the", "ing",
+    "return", "123", "http://",
 )  # fmt: skip
 """What generated texts are put together from; the simplest come first, for shrinking goes that way."""
 _MAX_PIECES = 12

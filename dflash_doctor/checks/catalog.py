@@ -178,6 +178,8 @@ CHECKS: tuple[CheckEntry, ...] = (
         "the mask token is missing, special, ordinary or out of range",
         static=True,
     ),
+    CheckEntry("DF201", "token-ids-conflict", "target and drafter map ids to different tokens", static=True),
+    CheckEntry("DF202", "tokenization-differs", "the drafter's tokenizer cuts text differently", static=True),
     CheckEntry("DF301", "greedy-output-differs", "greedy output is not the target's own"),
     CheckEntry("DF401", "speculation-inactive", "nothing is drafted"),
     CheckEntry("DF402", "acceptance-near-one", "almost no draft token is accepted"),

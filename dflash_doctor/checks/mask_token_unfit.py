@@ -71,7 +71,7 @@ def _by_tokenizer(view: PairView, mask: int, compared: list[str], unchecked: lis
     if token is None:
         unchecked.append("what the target's tokenizer says of the id")
         return []
-    named = f"mask_token_id {mask:,}, which is {token.text!r}"
+    named = f"mask_token_id {mask:,}, which is {token.text!r}" if token.text else f"mask_token_id {mask:,}"
     roles = [role for role in token.roles if role != "mask"]
     if roles:
         return [_finding(view, "the mask token has another part to play", f"{named} ({', '.join(roles)})")]

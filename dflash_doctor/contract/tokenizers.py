@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 TokenizerClass = Literal["identical", "padding-only", "suffix-added", "conflicting"]
-"""`padding-only`: the same tokens, and tables that differ by rows nobody uses. `suffix-added`: one side has further
-ids that the other lacks. `conflicting`: some id stands for different text; only this one is fatal."""
+"""`padding-only`: the same tokens, and tables that differ by rows nobody uses. `suffix-added`: one side has
+further ids that the other lacks. `conflicting`: some id stands for different text; only this one is fatal."""
 
 
 class TokenFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

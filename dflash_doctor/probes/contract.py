@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dflash_doctor.checkpoints.pair import read_pair
+from dflash_doctor.checkpoints.tokenizer_file import read_tokenizer
+from dflash_doctor.checkpoints.tokenizer_parity import compare_tokenizers
 from dflash_doctor.contract.evidence import ContractEvidence
-from dflash_doctor.contract.pair import PairContract
+from dflash_doctor.contract.pair import Checkpoint, PairContract
+from dflash_doctor.contract.tokenizers import TokenFact, TokenizerComparison
 from dflash_doctor.environment.snapshot import engine_variables
 from dflash_doctor.settings import Settings
 
@@ -43,6 +47,8 @@ def collect_contract(
         pair = part(
             "checkpoints", lambda: read_pair(settings.target or "", settings.draft, engine_args=engine_args)
         )
+    tokenizers = part("tokenizers", lambda: _tokenizers(pair)) if pair is not None else None
+    mask_token = part("mask token", lambda: _mask_token(pair)) if pair is not None else None
     return ContractEvidence(
         served_by=settings.reader,
         engine_args=dict(engine_args),
@@ -50,5 +56,36 @@ def collect_contract(
         method=settings.method,
         thinking=settings.thinking,
         pair=pair,
+        mask_token=mask_token,
+        tokenizers=tokenizers,
         not_collected=failures,
     )
+
+
+def _tokenizers(pair: PairContract) -> TokenizerComparison | None:
+    target = _folder(pair.target)
+    if target is None:
+        return None
+    return compare_tokenizers(
+        target,
+        _folder(pair.draft),
+        target_vocab_size=pair.target_config.vocab_size if pair.target_config is not None else None,
+        draft_vocab_size=pair.draft_config.vocab_size if pair.draft_config is not None else None,
+    )
+
+
+def _mask_token(pair: PairContract) -> TokenFact | None:
+    """What the target's tokenizer says of the drafter's mask id."""
+    folder = _folder(pair.target)
+    mask = pair.draft_config.mask_token_id if pair.draft_config is not None else None
+    tokenizer = read_tokenizer(folder) if folder is not None and mask is not None else None
+    if tokenizer is None or tokenizer.problem is not None or mask is None:
+        return None
+    return tokenizer.describe(mask)
+
+
+def _folder(checkpoint: Checkpoint | None) -> Path | None:
+    """The folder of a checkpoint on this machine; that of a GGUF file is not its own."""
+    if checkpoint is None or checkpoint.folder is None or not Path(checkpoint.folder).is_dir():
+        return None
+    return Path(checkpoint.folder)

@@ -79,10 +79,15 @@ def test_read_header_when_type_is_of_the_format_then_checks_its_size(tmp_path: P
     ("table", "reason"),
     [
         ({"a": entry(0, 9), "b": entry(8, 16)}, "lets a and b overlap"),
-        ({"a": entry(0, 16), "e": entry(8, 8), "b": entry(9, 12)}, "lets a and b overlap"),
+        ({"a": entry(0, 16), "e": entry(8, 8)}, "lets a and e overlap"),
+        ({"a": entry(0, 16), "e": entry(8, 8), "b": entry(9, 12)}, "lets a and e overlap"),
+        ({"a": entry(0, 8), "b": entry(9, 16)}, "leaves 1 bytes between a and b"),
+        ({"a": entry(1, 16)}, "leaves 1 bytes between the header and a"),
+        ({"a": entry(0, 15)}, "it has 1 bytes behind its last tensor"),
+        ({}, "it has 16 bytes behind its last tensor"),
         ({"a": entry(0, 17)}, "it is cut short: a ends at byte"),
-        ({"a": entry(0, 99), "e": entry(50, 50)}, "it is cut short: a ends at byte"),
-        ({"e": entry(99, 99)}, "it is cut short: e ends at byte"),
+        ({"a": entry(0, 99), "e": entry(99, 99)}, "it is cut short: e ends at byte"),
+        ({"e": entry(99, 99)}, "leaves 99 bytes between the header and e"),
         ({"a": entry(-8, 0)}, "gives a the place -8 to 0"),
         ({"a": entry(8, 0, shape=[8])}, "gives a the place 8 to 0"),
         ({"a": entry(0, 8, shape=[-8])}, "gives a the place 0 to 8 and the shape"),
@@ -155,6 +160,25 @@ def test_read_tensor_bytes_when_it_is_larger_than_allowed_then_does_not_read_it(
     placed = Placed(Tensor("d2t", "I64", (10**9,)), 0, 8 * 10**9)
     with pytest.raises(UnfitFileError, match="d2t has 8,000,000,000 bytes; at most 100 are read"):
         read_tensor_bytes(tmp_path / "none", placed, max_bytes=100)
+
+
+PLACES = st.tuples(st.integers(0, 6), st.integers(0, 3))
+
+
+@given(places=st.lists(PLACES, max_size=4), size=st.integers(0, 9))
+def test_read_header_when_places_are_arbitrary_then_agrees_with_the_safetensors_package(
+    tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int]], size: int
+) -> None:
+    safetensors = pytest.importorskip("safetensors")
+    table = {f"t{number}": entry(begin, begin + length) for number, (begin, length) in enumerate(places)}
+    path = raw_file(tmp_path_factory.mktemp("s") / "m.safetensors", table, size=size)
+    try:
+        with safetensors.safe_open(path, "np") as file:
+            theirs = set(file.keys())
+    except safetensors.SafetensorError:
+        theirs = None
+    ours = read_all(path)
+    assert (None if ours is None else {item.tensor.name for item in ours.placed}) == theirs
 
 
 def read_all(path: Path) -> Header | None:
