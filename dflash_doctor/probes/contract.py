@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dflash_doctor.checkpoints.pair import read_pair
+from dflash_doctor.checkpoints.template_parity import compare_templates
 from dflash_doctor.checkpoints.tokenizer_file import read_tokenizer
 from dflash_doctor.checkpoints.tokenizer_parity import compare_tokenizers
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
+from dflash_doctor.contract.templates import TemplateComparison
 from dflash_doctor.contract.tokenizers import TokenFact, TokenizerComparison
 from dflash_doctor.environment.snapshot import engine_variables
 from dflash_doctor.settings import Settings
@@ -47,6 +49,7 @@ def collect_contract(
         pair = part(
             "checkpoints", lambda: read_pair(settings.target or "", settings.draft, engine_args=engine_args)
         )
+    templates = part("chat templates", lambda: _templates(pair)) if pair is not None else None
     tokenizers = part("tokenizers", lambda: _tokenizers(pair)) if pair is not None else None
     mask_token = part("mask token", lambda: _mask_token(pair)) if pair is not None else None
     return ContractEvidence(
@@ -58,6 +61,7 @@ def collect_contract(
         pair=pair,
         mask_token=mask_token,
         tokenizers=tokenizers,
+        templates=templates,
         not_collected=failures,
     )
 
@@ -72,6 +76,11 @@ def _tokenizers(pair: PairContract) -> TokenizerComparison | None:
         target_vocab_size=pair.target_config.vocab_size if pair.target_config is not None else None,
         draft_vocab_size=pair.draft_config.vocab_size if pair.draft_config is not None else None,
     )
+
+
+def _templates(pair: PairContract) -> TemplateComparison | None:
+    target, draft = _folder(pair.target), _folder(pair.draft)
+    return compare_templates(target, draft) if target is not None or draft is not None else None
 
 
 def _mask_token(pair: PairContract) -> TokenFact | None:
