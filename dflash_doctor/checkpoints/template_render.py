@@ -14,7 +14,7 @@ MAX_CHARS = 1_000_000
 _MAX_BYTES = 1024 * 1024 * 1024
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _STARTUP_S = 20.0
-"""A loaded machine may take that long to start Python; nothing of the template runs meanwhile."""
+"""A loaded machine may take that long to start Python and compile; nothing is rendered meanwhile."""
 
 
 class Rendering:

@@ -152,7 +152,11 @@ def _parse(path: Path, raw: bytes, document: Mapping[str, Any], folder: Path) ->
 def _vocabulary(vocab: Any) -> dict[int, str]:
     """Id -> text of the model's vocabulary: a mapping, or for Unigram a list of texts with scores."""
     if isinstance(vocab, list):
-        pairs: Iterable[tuple[Any, Any]] = ((entry[0], index) for index, entry in enumerate(vocab))
+        # Unigram: a text and its score each.
+        pairs: Iterable[tuple[Any, Any]] = (
+            (entry[0] if isinstance(entry, list) and entry else None, index)
+            for index, entry in enumerate(vocab)
+        )
     elif isinstance(vocab, dict):
         pairs = vocab.items()
     else:

@@ -80,8 +80,9 @@ def _texts(found: TemplateComparison) -> Finding:
         code="DF203",
         severity="warning",
         message="the templates render conversations differently",
-        observed=f"{found.num_differing} of {found.num_cases}, first {first.case} (thinking {first.thinking}) "
-        f"at character {first.index}: target '{first.target_excerpt}', drafter '{first.draft_excerpt}'{tokens}",
+        observed=f"{found.num_differing} of {found.num_cases}, first {first.case} (thinking {first.thinking})"
+        f" at character {first.index}: target '{first.target_excerpt}', "
+        f"drafter '{first.draft_excerpt}'{tokens}",
         expected="the same text; engines render with the target's template",
         remedy="ask the release which one the drafter was trained with; measure: dflash-doctor diagnose",
         where=Where(file=found.draft.file, field=found.draft.field),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,9 +50,15 @@ def collect_contract(
         pair = part(
             "checkpoints", lambda: read_pair(settings.target or "", settings.draft, engine_args=engine_args)
         )
-    templates = part("chat templates", lambda: _templates(pair)) if pair is not None else None
-    tokenizers = part("tokenizers", lambda: _tokenizers(pair)) if pair is not None else None
-    mask_token = part("mask token", lambda: _mask_token(pair)) if pair is not None else None
+    tokenizers = mask_token = templates = None
+    if pair is not None:
+        read = pair
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            # Templates are rendered by other processes: meanwhile there is time for the rest.
+            rendered = pool.submit(part, "chat templates", lambda: _templates(read))
+            tokenizers = part("tokenizers", lambda: _tokenizers(read))
+            mask_token = part("mask token", lambda: _mask_token(read))
+            templates = rendered.result()
     return ContractEvidence(
         served_by=settings.reader,
         engine_args=dict(engine_args),
