@@ -121,6 +121,12 @@ class Settings:
     output: str | None = _option(
         None, "Folder for the run. Default: .dflash/runs/RUN_ID.", type=str, metavar="DIR"
     )
+    environment_lock: str | None = _option(
+        None,
+        "Environment lock file (written by env --lock) to compare with.",
+        type=str,
+        metavar="FILE",
+    )
     start_timeout: float = _option(
         900.0, "Seconds an engine may take to start.", type=float, metavar="S", minimum=1
     )

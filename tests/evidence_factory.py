@@ -7,8 +7,16 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from doctor_process import PAIR
 
+from dflash_doctor.contract.environment import (
+    EnvironmentFacts,
+    InstalledPackage,
+    LockComparison,
+    PinFacts,
+    RegistryFacts,
+)
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.evidence import (
     CaptureReport,
@@ -130,7 +138,31 @@ def without_steps(trace: RequestTrace) -> RequestTrace:
 def healthy_contract() -> ContractEvidence:
     """What the bundled pair's files say; nothing of this machine."""
     settings = Settings(target=str(PAIR / "target"), draft=str(PAIR / "draft"))
-    return collect_contract(settings, {}, environ={})
+    contract = collect_contract(settings, {}, environ={})
+    return msgspec.structs.replace(contract, environment=healthy_environment())
+
+
+def healthy_environment(**changes: Any) -> EnvironmentFacts:
+    """Releases that fit each other, pinned and as locked."""
+    versions = {"vllm": "0.32.0", "torch": "2.13.0", "transformers": "5.19.0"}
+    registry = RegistryFacts(
+        engine="vllm",
+        version="0.32.0",
+        methods=("ngram", "eagle3", "mtp", "dflash", "dspark"),
+        draft_architectures=("DFlashDraftModel", "DFlash2DraftModel", "Eagle3LlamaForCausalLM"),
+        architectures=(
+            "LlamaForCausalLM", "DFlashDraftModel", "DFlash2DraftModel", "Eagle3LlamaForCausalLM",
+        ),
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "packages": tuple(InstalledPackage(name=name, version=versions[name]) for name in versions),
+        "registries": (registry,),
+        "ranges_checked": 4,
+        "pins": PinFacts(files=("requirements.txt",), pinned=tuple(versions)),
+        "lock": LockComparison(file="lock.json"),
+        "known_bad_asked": 12,
+    }
+    return EnvironmentFacts(**(fields | changes))
 
 
 def make_evidence(

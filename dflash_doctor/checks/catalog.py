@@ -55,6 +55,29 @@ class CheckEntry:
 
 CHECKS: tuple[CheckEntry, ...] = (
     CheckEntry(
+        "DF001",
+        "backend-capability-missing",
+        "the installed engine lacks the method or the drafter's class",
+        static=True,
+    ),
+    CheckEntry(
+        "DF002",
+        "backend-version-unpinned",
+        "an engine package is asked for without an exact version",
+        static=True,
+    ),
+    CheckEntry(
+        "DF003", "environment-drifted-from-lock", "this environment is not the one in the lock", static=True
+    ),
+    CheckEntry("DF004", "environment-conflict", "installed packages do not work together", static=True),
+    CheckEntry(
+        "DF005",
+        "known-bad-version",
+        "an installed version is known to go wrong with what is in use",
+        static=True,
+    ),
+    CheckEntry("DF006", "development-build", "an engine package is a development build", static=True),
+    CheckEntry(
         "DF101",
         "num-speculative-tokens-exceeds-block",
         "more draft tokens are asked for than the drafter's block holds",

@@ -13,7 +13,7 @@ from dflash_doctor.settings import options, resolve
 
 USED = (
     "target", "draft", "method", "engine", "served_by", "engine_arg", "num_speculative_tokens", "temperature",
-    "thinking",
+    "thinking", "environment_lock",
 )  # fmt: skip
 """Settings that the static checks look at."""
 FORMATS = ("terminal", "json", "sarif", "html", "fix-plan")

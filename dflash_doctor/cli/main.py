@@ -22,7 +22,7 @@ COMMANDS = {
     "check": "Find what files, packages and settings tell of a pair; no engine needed.",
     "report": "Write a recorded run as HTML, JSON, SARIF or text.",
     "explain": "Show the page of a check or a cause.",
-    "env": "Show this environment, the settings in force, or the CPU engine's lock file.",
+    "env": "Show this environment, lock it, compare it with a lock, or show the settings in force.",
 }
 """Name and summary of each sub-command; `--help` needs nothing else."""
 

@@ -36,13 +36,17 @@ class ContractEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     environment: EnvironmentFacts | None = None
 
     def without_lists(self) -> ContractEvidence:
-        """The same without tensors and key lines: short enough for a run record."""
-        pair = self.pair
+        """The same without tensors, key lines and model lists: short enough for a run record."""
+        pair, environment = self.pair, self.environment
+        if environment is not None:
+            environment = environment.without_lists()
         if pair is None:
-            return self
+            return msgspec.structs.replace(self, environment=environment)
         short = {
             role: msgspec.structs.replace(item, tensors=None, lines={})
             for role, item in (("target", pair.target), ("draft", pair.draft))
             if item is not None
         }
-        return msgspec.structs.replace(self, pair=msgspec.structs.replace(pair, **short))
+        return msgspec.structs.replace(
+            self, pair=msgspec.structs.replace(pair, **short), environment=environment
+        )

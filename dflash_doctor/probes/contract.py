@@ -16,6 +16,7 @@ from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
 from dflash_doctor.contract.templates import TemplateComparison
 from dflash_doctor.contract.tokenizers import TokenFact, TokenizerComparison
+from dflash_doctor.environment.facts import environment_facts
 from dflash_doctor.environment.snapshot import engine_variables
 from dflash_doctor.settings import Settings
 
@@ -28,6 +29,7 @@ def collect_contract(
     *,
     pair: PairContract | None = None,
     environ: Mapping[str, str] | None = None,
+    project_folder: Path | None = None,
 ) -> ContractEvidence:
     """Everything that can be known before an engine starts; a part that fails leaves the others.
 
@@ -36,6 +38,7 @@ def collect_contract(
         engine_args: engine arguments as parsed.
         pair: what the files say, where somebody has read them.
         environ: the environment; the process's own by default.
+        project_folder: whose requirement files say what is pinned; the working folder by default.
     """
     failures: dict[str, str] = {}
 
@@ -59,8 +62,18 @@ def collect_contract(
             tokenizers = part("tokenizers", lambda: _tokenizers(read))
             mask_token = part("mask token", lambda: _mask_token(read))
             templates = rendered.result()
+    environment = part(
+        "environment",
+        lambda: environment_facts(
+            Path.cwd() if project_folder is None else project_folder,
+            lock=Path(settings.environment_lock) if settings.environment_lock else None,
+            environ=environ,
+        ),
+    )
+    engine = environment.engine(settings.reader) if environment is not None else None
     return ContractEvidence(
         served_by=settings.reader,
+        engine_version=engine.version if engine is not None else None,
         engine_args=dict(engine_args),
         variables=engine_variables(os.environ if environ is None else environ),
         method=settings.method,
@@ -69,6 +82,7 @@ def collect_contract(
         mask_token=mask_token,
         tokenizers=tokenizers,
         templates=templates,
+        environment=environment,
         not_collected=failures,
     )
 

@@ -35,6 +35,7 @@ def test_checks_when_a_pair_is_healthy_then_say_no_more_than_a_note(
         f"{item.code} {item.severity}: {item.message}: {item.observed}"
         for check in checks
         for item in check.findings
-        if item.severity != "info"
+        # What is installed on this machine is no property of the pair.
+        if item.severity != "info" and not item.code.startswith("DF0")
     ]
     assert loud == []

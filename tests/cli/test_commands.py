@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from doctor_process import PAIR, run_doctor
+from doctor_process import PAIR, require_vllm, run_doctor
 from evidence_factory import make_evidence
 from record_factory import make_record
 
@@ -86,6 +86,76 @@ def test_env_when_asked_then_shows_versions_and_no_secret(tmp_path: Path) -> Non
     assert json.loads(result.stdout)["packages"]["pytest"]
 
 
+def test_env_when_a_value_looks_like_a_secret_then_only_its_name_is_shown(tmp_path: Path) -> None:
+    environment = {"VLLM_REGISTRY_URL": "https://me:hush-3@host", "SGLANG_EXTRA": "hf_hushhushhush"}
+    run_doctor("env", "--lock", "lock.json", cwd=tmp_path, environment=environment)
+    for text in (
+        run_doctor("env", cwd=tmp_path, environment=environment).stdout,
+        (tmp_path / "lock.json").read_text(),
+    ):
+        assert "hush" not in text
+        assert "VLLM_REGISTRY_URL" in text
+
+
+def test_env_lock_when_checked_then_the_exit_code_tells_whether_it_matters(tmp_path: Path) -> None:
+    written = run_doctor("env", "--lock", "lock.json", cwd=tmp_path)
+    assert (written.code, written.stdout) == (0, "")
+    assert run_doctor("env", "--check", "lock.json", cwd=tmp_path).stdout == "as locked (lock.json)\n"
+    path = tmp_path / "lock.json"
+    document = json.loads(path.read_text())
+    document["environment"]["packages"]["pytest"] = "1.0"
+    path.write_text(json.dumps(document))
+    harmless = run_doctor("env", "--check", "lock.json", cwd=tmp_path)
+    assert (harmless.code, harmless.stdout.split()[0]) == (0, "harmless")
+    document["environment"]["machine"] = "other"
+    path.write_text(json.dumps(document))
+    breaking = run_doctor("env", "--check", "lock.json", "--json", cwd=tmp_path)
+    assert breaking.code == 1
+    differences = json.loads(breaking.stdout)["differences"]
+    assert [item["weight"] for item in differences] == ["breaking", "harmless"]
+    variables = {"VLLM_ATTENTION_BACKEND": "X"}
+    risky = run_doctor("env", "--check", "lock.json", cwd=tmp_path, environment=variables)
+    assert risky.code == 1
+    assert "risky     variables VLLM_ATTENTION_BACKEND: none -> X" in risky.stdout
+
+
+def test_check_when_a_lock_is_set_then_drift_is_a_finding(tmp_path: Path) -> None:
+    run_doctor("env", "--lock", "lock.json", cwd=tmp_path)
+    (tmp_path / "dflash-doctor.toml").write_text('environment-lock = "lock.json"\n')
+    assert run_doctor("check", *GOOD, cwd=tmp_path).code == 0
+    text = (tmp_path / "lock.json").read_text()
+    (tmp_path / "lock.json").write_text(text.replace('"machine": "', '"machine": "other-'))
+    result = run_doctor("check", *GOOD, "--json", cwd=tmp_path)
+    assert result.code == 1
+    (check,) = [item for item in json.loads(result.stdout)["checks"] if item["code"] == "DF003"]
+    assert [item["message"] for item in check["findings"]] == ["the environment is not as locked: machine"]
+
+
+def test_env_when_nothing_is_probed_then_no_engine_is_imported(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom dflash_doctor.cli.main import main\n"
+        "try: main(['env'])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'vllm', 'numpy', 'deepdiff', 'rich'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert shown.stdout.splitlines()[-1] == "LOADED []"
+
+
+@pytest.mark.engine
+def test_env_probe_when_asked_then_the_engine_answers_and_the_answer_is_kept(tmp_path: Path) -> None:
+    require_vllm()
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert "(by reading its files)" in run_doctor("env", cwd=tmp_path, environment=environment).stdout
+    probed = run_doctor("env", "--probe", cwd=tmp_path, environment=environment)
+    assert "registered by vllm (by import):" in probed.stdout
+    assert "DFlashDraftModel" in probed.stdout
+    kept = run_doctor("env", cwd=tmp_path, environment=environment)
+    assert "registered by vllm (by import):" in kept.stdout
+
+
 def test_env_settings_when_asked_then_tells_where_each_came_from(tmp_path: Path) -> None:
     (tmp_path / "dflash-doctor.toml").write_text("max-tokens = 12\n")
     result = run_doctor("env", "--settings", "--json", cwd=tmp_path, environment={"DFLASH_DOCTOR_SEED": "4"})
@@ -151,6 +221,11 @@ BAD = [
     (["report", "file"], "not a run record"),
     (["report", "file", "--format", "pdf"], "pdf"),
     (["explain", "DF999"], "no such check or cause"),
+    (["env", "--check", "none.json"], "the lock file cannot be read"),
+    (["env", "--check", "file"], "the lock file cannot be read"),
+    (["env", "--check", "."], "the lock file cannot be read"),
+    (["env", "--lock", "file/lock.json"], "the lock file cannot be written"),
+    (["env", "--lock", "a", "--check", "b"], "only one of these at a time"),
 ]
 
 
