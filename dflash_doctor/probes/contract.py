@@ -16,8 +16,10 @@ from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
 from dflash_doctor.contract.templates import TemplateComparison
 from dflash_doctor.contract.tokenizers import TokenFact, TokenizerComparison
+from dflash_doctor.environment.devices import gpu_names
 from dflash_doctor.environment.facts import environment_facts
 from dflash_doctor.environment.snapshot import engine_variables
+from dflash_doctor.probes.features import features_of
 from dflash_doctor.settings import Settings
 
 _PartT = TypeVar("_PartT")
@@ -71,11 +73,24 @@ def collect_contract(
         ),
     )
     engine = environment.engine(settings.reader) if environment is not None else None
+    variables = engine_variables(os.environ if environ is None else environ)
+    features = part(
+        "features",
+        lambda: features_of(
+            settings,
+            engine_args,
+            variables,
+            pair,
+            installed=[item.name for item in environment.packages] if environment is not None else [],
+            gpus=gpu_names(),
+        ),
+    )
     return ContractEvidence(
         served_by=settings.reader,
         engine_version=engine.version if engine is not None else None,
         engine_args=dict(engine_args),
-        variables=engine_variables(os.environ if environ is None else environ),
+        variables=variables,
+        features=features or {},
         method=settings.method,
         thinking=settings.thinking,
         pair=pair,

@@ -292,7 +292,9 @@ def test_known_bad_when_version_and_features_meet_then_fails_with_links() -> Non
 
 def test_known_bad_when_a_feature_is_not_known_then_leaves_the_row_open() -> None:
     outcome = judge(
-        "DF005", contract_with(environment=healthy_environment(known_bad=(ROW,))), temperature=0.7
+        "DF005",
+        contract_with(environment=healthy_environment(known_bad=(ROW,)), features={}),
+        temperature=0.7,
     )
     assert (outcome.verdict, outcome.findings) == ("passed", ())
     assert "not checked: 1 row that would need to know draft_sample_method" in outcome.reason
