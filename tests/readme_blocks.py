@@ -18,6 +18,7 @@ from dflash_doctor.settings import options
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
 
 def blocks() -> dict[str, str]:
@@ -62,6 +63,14 @@ def readings() -> str:
     return "```text\n" + "\n".join(lines[begin:end]) + "\n```"
 
 
+def static_modes() -> str:
+    """The table of CONTRIBUTING: which check finds which failure mode without an engine."""
+    sys.path[:0] = [str(ROOT / "tests" / "checks"), str(ROOT / "tests")]
+    from static_modes import table
+
+    return table()
+
+
 def replace_block(text: str, name: str, content: str) -> str:
     """The text with the block called `name` replaced.
 
@@ -101,6 +110,8 @@ def main() -> None:
     for name, content in blocks().items():
         text = replace_block(text, name, content)
     README.write_text(text, encoding="utf-8")
+    guide = replace_block(CONTRIBUTING.read_text(encoding="utf-8"), "static-modes", static_modes())
+    CONTRIBUTING.write_text(guide, encoding="utf-8")
     write_checksums(ROOT / "fixtures" / "tiny_pair")
     write_checksums(ROOT / "fixtures")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from doctor_process import RealRun, require_vllm
-from readme_blocks import README, ROOT, block_of, blocks
+from readme_blocks import CONTRIBUTING, README, ROOT, block_of, blocks, static_modes
 
 from dflash_doctor.cli.main import COMMANDS
 from dflash_doctor.reports.terminal import render_terminal
@@ -31,6 +31,12 @@ def test_readme_when_a_benchmark_is_shown_then_it_has_numbers_and_names_the_mach
     block = block_of(TEXT, name)
     assert block.count("\n|") >= 3
     assert re.search(r"Machine: .+ cores", block)
+
+
+def test_contributing_when_static_modes_are_listed_then_each_has_a_check_or_a_reason() -> None:
+    assert block_of(CONTRIBUTING.read_text(encoding="utf-8"), "static-modes") == static_modes(), (
+        "run: make docs"
+    )
 
 
 def runnable() -> list[object]:

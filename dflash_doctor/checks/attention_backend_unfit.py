@@ -162,7 +162,7 @@ def _by_report(view: PairView, name: str | None) -> Iterator[Finding]:
             f"kv_cache_dtype {dtype}, and no backend is named",
         )
     capability = view.contract.features.get("compute_capability")
-    if view.engine == "vllm" and name == "FLASHINFER" and capability == "10.0" and _non_causal(view):
+    if view.engine == "vllm" and name == "FLASHINFER" and capability == 10.0 and _non_causal(view):
         yield _finding(
             view,
             "warning",

@@ -2,7 +2,8 @@
 
 ## What it checks
 
-One entry of `layer_types` per layer, of known kinds; a window length where layers slide; and whether the
+One entry of `layer_types` per layer, of known kinds; a window length where layers slide, and the switch
+`use_sliding_window` without which the config class forgets it; and whether the
 serving engine sees the same windows as training did (`use_swa` is read by vLLM only, for one).
 
 ## Why it matters
@@ -87,6 +88,17 @@ def _kinds(view: PairView, kinds: tuple[str, ...]) -> list[Finding]:
                 where,
             )
         )
+    if _is_forgotten(view, kinds):
+        findings.append(
+            _finding(
+                "the window is stated and the config class forgets it",
+                f"sliding_window {config.sliding_window:,}; use_sliding_window "
+                + ("is not stated" if config.use_sliding_window is None else "false"),
+                "use_sliding_window true",
+                view.in_draft("sliding_window"),
+                edit=f"{view.draft.config_file}: use_sliding_window = true",
+            )
+        )
     if "sliding_attention" in kinds and config.window is None:
         findings.append(
             _finding(
@@ -97,6 +109,22 @@ def _kinds(view: PairView, kinds: tuple[str, ...]) -> list[Finding]:
             )
         )
     return findings
+
+
+def _is_forgotten(view: PairView, kinds: tuple[str, ...]) -> bool:
+    """Whether Transformers' Qwen3 config drops the window before an engine sees it.
+
+    Files of speculators do not pass through that class; `swa_window_size` is kept by every reader.
+    """
+    config = view.config
+    return (
+        "sliding_attention" in kinds
+        and config.model_type == "qwen3"
+        and not config.dialect.startswith("speculators")
+        and config.sliding_window is not None
+        and config.swa_window_size is None
+        and not config.use_sliding_window
+    )
 
 
 def _lost(view: PairView, seen: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> Finding:
@@ -125,7 +153,7 @@ def _portability(view: PairView, kinds: tuple[str, ...]) -> list[Finding]:
     ]
 
 
-def _finding(message: str, observed: str, expected: str, where: Where) -> Finding:
+def _finding(message: str, observed: str, expected: str, where: Where, *, edit: str | None = None) -> Finding:
     return Finding(
         code="DF117",
         severity="error",
@@ -133,6 +161,7 @@ def _finding(message: str, observed: str, expected: str, where: Where) -> Findin
         observed=observed,
         expected=expected,
         remedy="correct layer_types, sliding_window and use_swa as the drafter was trained",
+        edit=edit,
         where=where,
         causes=("sliding-window-ignored",),
     )

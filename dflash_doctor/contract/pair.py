@@ -138,6 +138,8 @@ class DraftConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """speculators' `aux_hidden_state_layer_ids`, GGUF's `target_layers`: likewise one more."""
     layer_types: tuple[str, ...] | None = None
     sliding_window: int | None = None
+    use_sliding_window: bool | None = None
+    """Without it Transformers' Qwen3 config class forgets `sliding_window`."""
     use_swa: bool | None = None
     swa_window_size: int | None = None
     is_causal: bool | None = None

@@ -54,6 +54,9 @@ _MEANINGS = (
 )
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
 class _Kept(msgspec.Struct, frozen=True):
     problem: ImportProblem | None
 
@@ -67,11 +70,11 @@ def version_conflicts(found: Mapping[str, Distribution]) -> tuple[tuple[VersionC
     conflicts, num_ranges = [], 0
     for name, item in found.items():
         for line in item.headers("Requires-Dist"):
-            need = _requirement(line)
-            if need is None or not need.specifier or not _applies(need):
-                continue
-            other = found.get(canonicalize_name(need.name))
-            if other is None:
+            # Most lines are about packages that nobody asked about; reading them whole takes long.
+            named = _NAME.match(line)
+            other = found.get(canonicalize_name(named.group())) if named is not None else None
+            need = _requirement(line) if other is not None else None
+            if other is None or need is None or not need.specifier or not _applies(need):
                 continue
             num_ranges += 1
             if _fits(need, other.version):

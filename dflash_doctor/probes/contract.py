@@ -16,7 +16,7 @@ from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
 from dflash_doctor.contract.templates import TemplateComparison
 from dflash_doctor.contract.tokenizers import TokenFact, TokenizerComparison
-from dflash_doctor.environment.devices import gpu_names
+from dflash_doctor.environment.devices import ask_driver, gpu_names
 from dflash_doctor.environment.facts import environment_facts
 from dflash_doctor.environment.snapshot import engine_variables
 from dflash_doctor.probes.features import features_of
@@ -55,23 +55,20 @@ def collect_contract(
         pair = part(
             "checkpoints", lambda: read_pair(settings.target or "", settings.draft, engine_args=engine_args)
         )
-    tokenizers = mask_token = templates = None
-    if pair is not None:
-        read = pair
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            # Templates are rendered by other processes: meanwhile there is time for the rest.
-            rendered = pool.submit(part, "chat templates", lambda: _templates(read))
-            tokenizers = part("tokenizers", lambda: _tokenizers(read))
-            mask_token = part("mask token", lambda: _mask_token(read))
-            templates = rendered.result()
-    environment = part(
-        "environment",
-        lambda: environment_facts(
-            Path.cwd() if project_folder is None else project_folder,
-            lock=Path(settings.environment_lock) if settings.environment_lock else None,
-            environ=environ,
-        ),
-    )
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        # Templates are rendered by other processes: meanwhile there is time for the rest.
+        rendered = pool.submit(part, "chat templates", lambda: _templates(pair))
+        tokenizers = part("tokenizers", lambda: _tokenizers(pair))
+        mask_token = part("mask token", lambda: _mask_token(pair))
+        environment = part(
+            "environment",
+            lambda: environment_facts(
+                Path.cwd() if project_folder is None else project_folder,
+                lock=Path(settings.environment_lock) if settings.environment_lock else None,
+                environ=environ,
+            ),
+        )
+        templates = rendered.result()
     engine = environment.engine(settings.reader) if environment is not None else None
     variables = engine_variables(os.environ if environ is None else environ)
     features = part(
@@ -82,7 +79,8 @@ def collect_contract(
             variables,
             pair,
             installed=[item.name for item in environment.packages] if environment is not None else [],
-            gpus=gpu_names(),
+            # Their files name the GPUs; only their tool tells the generation, and it takes a moment.
+            gpus=ask_driver() if gpu_names() else [],
         ),
     )
     return ContractEvidence(
@@ -102,9 +100,9 @@ def collect_contract(
     )
 
 
-def _tokenizers(pair: PairContract) -> TokenizerComparison | None:
-    target = _folder(pair.target)
-    if target is None:
+def _tokenizers(pair: PairContract | None) -> TokenizerComparison | None:
+    target = _folder(pair.target) if pair is not None else None
+    if pair is None or target is None:
         return None
     return compare_tokenizers(
         target,
@@ -114,13 +112,17 @@ def _tokenizers(pair: PairContract) -> TokenizerComparison | None:
     )
 
 
-def _templates(pair: PairContract) -> TemplateComparison | None:
+def _templates(pair: PairContract | None) -> TemplateComparison | None:
+    if pair is None:
+        return None
     target, draft = _folder(pair.target), _folder(pair.draft)
     return compare_templates(target, draft) if target is not None or draft is not None else None
 
 
-def _mask_token(pair: PairContract) -> TokenFact | None:
+def _mask_token(pair: PairContract | None) -> TokenFact | None:
     """What the target's tokenizer says of the drafter's mask id."""
+    if pair is None:
+        return None
     folder = _folder(pair.target)
     mask = pair.draft_config.mask_token_id if pair.draft_config is not None else None
     tokenizer = read_tokenizer(folder) if folder is not None and mask is not None else None

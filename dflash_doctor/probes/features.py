@@ -31,7 +31,7 @@ def features_of(
     pair: PairContract | None,
     *,
     installed: Sequence[str],
-    gpus: Sequence[str],
+    gpus: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Everything that can be told before an engine starts.
 
@@ -41,7 +41,7 @@ def features_of(
         variables: environment variables that steer an engine.
         pair: what the files say.
         installed: names of the installed packages of interest.
-        gpus: names of the GPUs that the driver tells of.
+        gpus: what the driver tells of each GPU (`environment.devices.ask_driver`).
     """
     found: dict[str, Any] = {"method": settings.method, "temperature": settings.temperature}
     found |= _arguments(engine_args) | _device(installed, gpus) | _runner(variables)
@@ -80,6 +80,7 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "rejection_sample_method": "speculative_config.rejection_sample_method",
     }
     found |= {name: given[key] for name, key in texts.items() if isinstance(given.get(key), str)}
+    found.setdefault("draft_sample_method", "unset")
     backends = {
         "target_attention_backend": ("attention_backend",),
         "draft_attention_backend": (
@@ -101,9 +102,12 @@ def _first(given: Mapping[str, Any], keys: Sequence[str], kind: type, default: A
     return default
 
 
-def _device(installed: Sequence[str], gpus: Sequence[str]) -> dict[str, Any]:
+def _device(installed: Sequence[str], gpus: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    capabilities = [str(item["compute_capability"]) for item in gpus if "compute_capability" in item]
+    if capabilities:
+        return {"device": "cuda", "compute_capability": float(capabilities[0])}
     if gpus:
-        return {"device": "cuda"}
+        return {"device": "rocm"}
     return {"device": "cpu"} if _CPU_DISTRIBUTION in installed else {}
 
 

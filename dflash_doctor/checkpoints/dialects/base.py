@@ -56,7 +56,8 @@ COMMON: dict[str, Paths] = {
         name: (name,)
         for name in (
             "model_type", "hidden_size", "intermediate_size", "head_dim", "vocab_size", "draft_vocab_size",
-            "target_hidden_size", "num_target_layers", "layer_types", "sliding_window", "is_causal",
+            "target_hidden_size", "num_target_layers", "layer_types", "sliding_window", "use_sliding_window",
+            "is_causal",
             "rope_theta", "is_neox_style", "rope_is_neox_style", "max_position_embeddings",
             "tie_word_embeddings", "sample_from_anchor", "target_layer_ids", "markov_rank",
             "sliding_window_non_causal", "transformers_version",
