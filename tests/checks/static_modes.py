@@ -10,9 +10,9 @@ from dflash_doctor.checks.catalog import entry_of
 from dflash_doctor.environment.known_bad import known_bad_rows
 
 STATIC_MODES = (
-    "A1", "A2", "A3", "A8", "A9", "A13", "B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "C1", "C2", "C3", "C4",
-    "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C13", "C14", "C15", "D1", "D2", "D3", "D5", "E6", "E9", "E10",
-    "F1", "F4", "G1", "G4", "I7",
+    "A1", "A2", "A3", "A8", "A9", "A13", "B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "C1", "C2", "C3",
+    "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C13", "C14", "C15", "D1", "D2", "D3", "D5", "E6", "E9",
+    "E10", "F1", "F4", "G1", "G4", "I7",
 )  # fmt: skip
 """Failure modes of the field that leave a sign in files, packages or settings."""
 ELSEWHERE = {"B8": {"DF201", "DF202"}, "E6": {"DF130"}, "G1": {"DF205"}, "I7": {"DF001", "DF002", "DF006"}}
