@@ -54,9 +54,7 @@ def test_features_when_arguments_are_given_then_they_count(tmp_path: Path) -> No
 
 def test_features_when_nothing_says_it_then_it_is_left_out(tmp_path: Path) -> None:
     found = found_in(tmp_path)
-    assert not {"prefix_caching", "runner", "device", "draft_sample_method", "compute_capability"} & set(
-        found
-    )
+    assert not {"prefix_caching", "runner", "device", "compute_capability"} & set(found)
     assert found["tensor_parallel"] == 1
     assert found["draft_sample_method"] == "unset"
     assert found["rope_extended"] is False
