@@ -49,7 +49,7 @@ def command(
         from dflash_doctor.environment.lock import write_lock
 
         write_lock(Path(lock), snapshot)
-        click.echo(f"locked {len(snapshot['packages'])} packages in {lock}", err=True)
+        click.echo(f"locked {len(snapshot['packages'])} packages in {lock}")
         return EXIT_PASSED
     problems = _problems(probe=probe)
     if as_json:
