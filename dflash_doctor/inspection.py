@@ -36,7 +36,7 @@ from dflash_doctor.records import (
     ToolRecord,
     Verdict,
 )
-from dflash_doctor.settings import Settings
+from dflash_doctor.settings import DRAFTLESS_METHODS, Settings
 
 STATIC_CHECKS = tuple(entry for entry in CHECKS if entry.static)
 
@@ -129,9 +129,13 @@ def _pair_record(settings: Settings, contract: ContractEvidence) -> PairRecord:
 def _require_names(settings: Settings) -> None:
     for role, name in (("target", settings.target), ("draft", settings.draft)):
         if name is None:
-            if role == "target":
-                raise UsageError("no target model was named", seen="no --target", remedy="give --target")
-            continue
+            if role == "draft" and settings.method in DRAFTLESS_METHODS:
+                continue
+            raise UsageError(
+                f"no {role} model was named",
+                seen=f"no --{role}" + (f", method {settings.method}" if role == "draft" else ""),
+                remedy=f"give --{role}",
+            )
         if name and (Path(name).exists() or HUB_ID.fullmatch(name)):
             continue
         raise UsageError(

@@ -16,15 +16,12 @@ from dflash_doctor.errors import UsageError
 from dflash_doctor.evidence import Arm
 from dflash_doctor.records import PairRecord, RunRecord, WorkloadRecord
 from dflash_doctor.runs import read_record
-from dflash_doctor.settings import Settings
+from dflash_doctor.settings import DRAFTLESS_METHODS, Settings
 from dflash_doctor.workloads.defaults import default_workload
 from dflash_doctor.workloads.prompts import Prompt, Workload, load_prompts
 from dflash_doctor.workloads.sampling import stratified
 
 RUNS_FOLDER = Path(".dflash") / "runs"
-
-_METHODS_WITHOUT_DRAFT = ("ngram", "suffix", "mtp")
-"""Methods whose drafts come from the prompt or from the target itself."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +161,7 @@ def _require_target(settings: Settings) -> str:
 
 def _require_draft(settings: Settings) -> str | None:
     if settings.draft is None:
-        if settings.method in _METHODS_WITHOUT_DRAFT:
+        if settings.method in DRAFTLESS_METHODS:
             return None
         raise UsageError(
             "no drafter was named",

@@ -22,6 +22,8 @@ from dflash_doctor.engines.catalog import engine_names
 from dflash_doctor.errors import UsageError
 
 ENVIRONMENT_PREFIX = "DFLASH_DOCTOR_"
+DRAFTLESS_METHODS = ("ngram", "suffix", "mtp")
+"""Methods whose drafts come from the prompt or from the target itself."""
 THINKING_MODES = ("off", "on", "template")
 
 

@@ -40,7 +40,7 @@ def command(
     debug: bool,
     **given: Any,
 ) -> int:
-    """Find everything that files, packages and settings tell of a pair: no engine, no GPU, no network."""
+    """Find everything that files, packages and settings tell of a pair: no engine, no GPU."""
     resolved = resolve(given, config=config)
     from dflash_doctor.cli.exit_code import exit_code
     from dflash_doctor.inspection import inspect

@@ -136,6 +136,7 @@ def test_check_when_the_pair_lies_elsewhere_then_sarif_has_absolute_addresses(
     [
         ((), "no target model was named"),
         (("--target", "nowhere"), "the target model does not exist"),
+        (GOOD[:2], "no draft model was named"),
         (("--target", ""), "the target model does not exist"),
         ((*GOOD, "--served-by", "llama"), "--served-by has a value that does not fit"),
         ((*GOOD, "--engine-arg", "dtype"), "an engine argument is not KEY=VALUE"),
@@ -149,6 +150,14 @@ def test_check_when_it_is_used_wrongly_then_says_what_fits(
     result = run_doctor("check", *arguments, cwd=tmp_path)
     assert result.code == 2
     assert said in result.stderr
+
+
+def test_check_when_the_method_needs_no_drafter_then_judges_the_target_alone(tmp_path: Path) -> None:
+    result = run_doctor("check", *GOOD[:2], "--method", "ngram", "--json", cwd=tmp_path)
+    assert result.code == 0
+    checks = {check["code"]: check for check in json.loads(result.stdout)["checks"]}
+    assert checks["DF104"]["reason"] == "method ngram has no drafter of its own"
+    assert checks["DF204"]["verdict"] == "passed"
 
 
 def test_check_when_one_file_is_broken_then_the_other_checks_still_run(tmp_path: Path) -> None:
