@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -30,7 +28,47 @@ _MAX_BYTES = 256 * 1024 * 1024
 _MAX_ID = 16_000_000
 """Sixty times the largest vocabulary; an id beyond is a damaged file."""
 _RULES = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-_FLAGS = ("special", "single_word", "lstrip", "rstrip", "normalized")
+
+
+class _Added(msgspec.Struct, frozen=True):
+    id: int
+    content: str
+    special: bool = False
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+
+    def flags(self) -> tuple[bool, ...]:
+        return self.special, self.single_word, self.lstrip, self.rstrip, self.normalized
+
+
+class _Model(msgspec.Struct, frozen=True):
+    """The model; its rules are kept as they are written, for a quarter of a million merges are no objects."""
+
+    type: str | None = None
+    vocab: dict[str, int] | list[tuple[str, float]] | None = None
+    merges: msgspec.Raw = msgspec.Raw()
+    unk_token: msgspec.Raw = msgspec.Raw()
+    unk_id: msgspec.Raw = msgspec.Raw()
+    continuing_subword_prefix: msgspec.Raw = msgspec.Raw()
+    end_of_word_suffix: msgspec.Raw = msgspec.Raw()
+    fuse_unk: msgspec.Raw = msgspec.Raw()
+    byte_fallback: msgspec.Raw = msgspec.Raw()
+    ignore_merges: msgspec.Raw = msgspec.Raw()
+    max_input_chars_per_word: msgspec.Raw = msgspec.Raw()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    model: _Model | None = None
+    added_tokens: list[_Added] | None = None
+    normalizer: msgspec.Raw = msgspec.Raw()
+    pre_tokenizer: msgspec.Raw = msgspec.Raw()
+    post_processor: msgspec.Raw = msgspec.Raw()
+    decoder: msgspec.Raw = msgspec.Raw()
+
+
+_DECODER = msgspec.json.Decoder(_Document)
 
 
 @dataclass(frozen=True)
@@ -104,8 +142,13 @@ class TokenizerFile:
         return TokenFact(id=token_id, text=self.readable(token_id), kind=kind, roles=roles)  # type: ignore[arg-type]
 
 
-def read_tokenizer(folder: Path) -> TokenizerFile | None:
-    """The tokenizer of a checkpoint folder; `None` where it brings none at all."""
+def read_tokenizer(folder: Path, *, like: TokenizerFile | None = None) -> TokenizerFile | None:
+    """The tokenizer of a checkpoint folder; `None` where it brings none at all.
+
+    Args:
+        folder: the checkpoint's.
+        like: one that has been read; a file with the same bytes is not read again.
+    """
     path = folder / TOKENIZER_NAME
     if not exists(path):
         other = next((name for name in OTHER_FORMATS if exists(folder / name)), None)
@@ -114,92 +157,73 @@ def read_tokenizer(folder: Path) -> TokenizerFile | None:
         return TokenizerFile(folder / other, problem="it is of another format than tokenizer.json")
     try:
         raw = read_bytes(path, max_bytes=_MAX_BYTES)
-        document = msgspec.json.decode(raw)
-        if not isinstance(document, dict):
-            raise UnfitFileError(f"it holds a JSON {type(document).__name__}, not an object")
-        return _parse(path, raw, document, folder)
+        if like is not None and raw == like.raw:
+            return replace(like, path=path, roles=_roles(folder, like.texts))
+        return _parse(path, raw, _DECODER.decode(raw), folder)
     except UnfitFileError as error:
         return TokenizerFile(path, problem=shown(str(error)))
-    except (msgspec.DecodeError, ValueError, TypeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         return TokenizerFile(path, problem=shown(f"it is not a tokenizer file: {error}"))
     except RecursionError:
         return TokenizerFile(path, problem="it is nested too deeply")
 
 
-def _parse(path: Path, raw: bytes, document: Mapping[str, Any], folder: Path) -> TokenizerFile:
-    model = document.get("model")
-    if not isinstance(model, dict):
-        raise UnfitFileError("it has no model")
-    texts = _vocabulary(model.get("vocab"))
-    added = _added(document.get("added_tokens") or [])
+def _parse(path: Path, raw: bytes, document: _Document, folder: Path) -> TokenizerFile:
+    model = document.model
+    if model is None or model.vocab is None:
+        raise UnfitFileError("it has no model" if model is None else "its model has no vocabulary")
+    texts = _by_id(model.vocab)
+    added = {item.id: AddedToken(item.content, item.flags()) for item in document.added_tokens or ()}
     texts |= {token_id: item.text for token_id, item in added.items()}
-    ids = {text: token_id for token_id, text in texts.items()}
-    rules = {name: document.get(name) for name in _RULES}
-    model_rules = {key: value for key, value in model.items() if key != "vocab"}
-    spelled = json.dumps([rules, model_rules], sort_keys=True, default=str)
+    odd = next((token_id for token_id in texts if not 0 <= token_id <= _MAX_ID), None)
+    if odd is not None:
+        raise UnfitFileError(f"its vocabulary holds the id {odd}")
+    spelled = _rules(document, model)
     return TokenizerFile(
         path=path,
         raw=raw,
-        kind=str(model.get("type") or ("BPE" if "merges" in model else "unknown")),
+        kind=model.type or ("BPE" if bytes(model.merges) else "unknown"),
         texts=texts,
         added=added,
-        roles=_roles(folder, ids),
-        rules=hashlib.sha256(spelled.encode("utf-8", "replace")).hexdigest(),
-        byte_level="ByteLevel" in spelled,
+        roles=_roles(folder, texts),
+        rules=hashlib.sha256(spelled).hexdigest(),
+        byte_level=b"ByteLevel" in bytes(document.pre_tokenizer) + bytes(document.decoder),
     )
 
 
-def _vocabulary(vocab: Any) -> dict[int, str]:
+def _by_id(vocab: dict[str, int] | list[tuple[str, float]]) -> dict[int, str]:
     """Id -> text of the model's vocabulary: a mapping, or for Unigram a list of texts with scores."""
     if isinstance(vocab, list):
-        # Unigram: a text and its score each.
-        pairs: Iterable[tuple[Any, Any]] = (
-            (entry[0] if isinstance(entry, list) and entry else None, index)
-            for index, entry in enumerate(vocab)
-        )
-    elif isinstance(vocab, dict):
-        pairs = vocab.items()
-    else:
-        raise UnfitFileError("its model has no vocabulary")
-    found: dict[int, str] = {}
-    for text, token_id in pairs:
-        _require_id(token_id)
-        if not isinstance(text, str):
-            raise UnfitFileError(f"its vocabulary holds a {type(text).__name__} where a text should be")
-        if token_id in found:
-            raise UnfitFileError(f"its vocabulary gives id {token_id} to {found[token_id]!r} and {text!r}")
-        found[token_id] = text
+        return {index: entry[0] for index, entry in enumerate(vocab)}
+    found = {token_id: text for text, token_id in vocab.items()}
+    if len(found) < len(vocab):
+        text = next(text for text, token_id in vocab.items() if found[token_id] != text)
+        raise UnfitFileError(f"its vocabulary gives id {vocab[text]} to {text!r} and {found[vocab[text]]!r}")
     return found
 
 
-def _added(entries: Any) -> dict[int, AddedToken]:
-    if not isinstance(entries, list):
-        raise UnfitFileError("its added_tokens are no list")
-    found = {}
-    for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
-            raise UnfitFileError("one of its added tokens has no content")
-        _require_id(entry.get("id"))
-        flags = tuple(bool(entry.get(name)) for name in _FLAGS)
-        found[entry["id"]] = AddedToken(entry["content"], flags)
-    return found
+def _rules(document: _Document, model: _Model) -> bytes:
+    """Everything that decides how text is cut, as it is written; written otherwise it counts as other."""
+    parts = [getattr(document, name) for name in _RULES]
+    parts += [getattr(model, name) for name in model.__struct_fields__ if name not in ("type", "vocab")]
+    return b"\0".join(bytes(part) for part in parts)
 
 
-def _require_id(value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_ID:
-        raise UnfitFileError(f"its vocabulary holds the id {shown(repr(value))}")
-
-
-def _roles(folder: Path, ids: Mapping[str, int]) -> dict[str, int]:
+def _roles(folder: Path, texts: Mapping[int, str]) -> dict[str, int]:
     """Tokens with a part to play, as the files beside the tokenizer name them."""
     found: dict[str, int] = {}
+    wanted: dict[str, str] = {}
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         values = read_json_object(folder / name, required=False).value or {}
         for role in ROLES:
             stated = values.get(f"{role}_token")
             text = stated.get("content") if isinstance(stated, dict) else stated
-            if isinstance(text, str) and text in ids:
-                found.setdefault(role, ids[text])
+            if isinstance(text, str):
+                wanted.setdefault(role, text)
+    if wanted:
+        names = set(wanted.values())
+        ids = {text: token_id for token_id, text in texts.items() if text in names}
+        found |= {role: ids[text] for role, text in wanted.items() if text in ids}
     config = read_json_object(folder / "config.json", required=False).value or {}
     for role in ("bos", "eos", "pad"):
         number = config.get(f"{role}_token_id")

@@ -19,7 +19,7 @@ _MAX_EXAMPLES = 1000
 
 
 def compare_tokenizers(
-    target: Path,
+    target: Path | TokenizerFile,
     draft: Path | None,
     *,
     target_vocab_size: int | None = None,
@@ -29,24 +29,29 @@ def compare_tokenizers(
     """What the two say of each other; nothing raises.
 
     Args:
-        target: the target's folder.
+        target: the target's folder, or its tokenizer where somebody has read it.
         draft: the drafter's folder; `None` where it is not on this machine.
         target_vocab_size: rows of the target's table by its config.
         draft_vocab_size: the same of the drafter.
         max_examples: generated texts, at most.
     """
-    ours = read_tokenizer(target)
-    theirs = read_tokenizer(draft) if draft is not None else None
+    ours = target if isinstance(target, TokenizerFile) else read_tokenizer(target)
+    theirs = read_tokenizer(draft, like=ours) if draft is not None else None
     if ours is None:
-        missing = TokenizerFacts(file=shown(target, 4096), problem="there is no tokenizer file")
+        missing = TokenizerFacts(file=shown(str(target), 4096), problem="there is no tokenizer file")
         return TokenizerComparison(target=missing, draft=theirs.facts() if theirs is not None else None)
     if theirs is None or ours.problem is not None or theirs.problem is not None:
         return TokenizerComparison(target=ours.facts(), draft=theirs.facts() if theirs is not None else None)
-    conflicts = sorted(
-        token_id for token_id, text in ours.texts.items() if theirs.texts.get(token_id, text) != text
-    )
-    only_target = ours.texts.keys() - theirs.texts.keys()
-    only_draft = theirs.texts.keys() - ours.texts.keys()
+    # The same file, read once: nothing to look through.
+    conflicts: list[int] = []
+    only_target: set[int] = set()
+    only_draft: set[int] = set()
+    if theirs.texts is not ours.texts:
+        conflicts = sorted(
+            token_id for token_id, text in ours.texts.items() if theirs.texts.get(token_id, text) != text
+        )
+        only_target = ours.texts.keys() - theirs.texts.keys()
+        only_draft = theirs.texts.keys() - ours.texts.keys()
     sizes_differ = None not in (target_vocab_size, draft_vocab_size) and target_vocab_size != draft_vocab_size
     comparison = TokenizerComparison(
         target=ours.facts(),

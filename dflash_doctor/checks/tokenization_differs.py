@@ -24,6 +24,8 @@ Ask the release which tokenizer the drafter was trained with; train with the tar
 
 from __future__ import annotations
 
+import unicodedata
+
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
 from dflash_doctor.records import Finding, Where
 
@@ -51,7 +53,7 @@ def judge(case: Case) -> Outcome:
         code="DF202",
         severity="warning",
         message="the drafter's tokenizer cuts text differently",
-        observed=f"{difference.text!r}: target {list(difference.target_tokens)}, "
+        observed=f"{_spelled(difference.text)}: target {list(difference.target_tokens)}, "
         f"drafter {list(difference.draft_tokens)}",
         expected="the same tokens; engines cut with the target's tokenizer",
         remedy="ask the release which tokenizer the drafter was trained with",
@@ -59,3 +61,9 @@ def judge(case: Case) -> Outcome:
         causes=("tokenizer-conflict",),
     )
     return settled([finding], compared=[])
+
+
+def _spelled(text: str) -> str:
+    """The text in quotes; with characters that cannot be seen, or that join others, as escapes."""
+    seen = all(unicodedata.category(character)[0] not in "MCZ" or character == " " for character in text)
+    return repr(text) if seen else ascii(text)

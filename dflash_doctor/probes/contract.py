@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dflash_doctor.checkpoints.pair import read_pair
 from dflash_doctor.checkpoints.template_parity import compare_templates
-from dflash_doctor.checkpoints.tokenizer_file import read_tokenizer
+from dflash_doctor.checkpoints.tokenizer_file import TokenizerFile, read_tokenizer
 from dflash_doctor.checkpoints.tokenizer_parity import compare_tokenizers
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
@@ -58,8 +58,9 @@ def collect_contract(
     with ThreadPoolExecutor(max_workers=1) as pool:
         # Templates are rendered by other processes: meanwhile there is time for the rest.
         rendered = pool.submit(part, "chat templates", lambda: _templates(pair))
-        tokenizers = part("tokenizers", lambda: _tokenizers(pair))
-        mask_token = part("mask token", lambda: _mask_token(pair))
+        read = part("tokenizers", lambda: _target_tokenizer(pair))
+        tokenizers = part("tokenizers", lambda: _tokenizers(pair, read))
+        mask_token = part("mask token", lambda: _mask_token(pair, read))
         environment = part(
             "environment",
             lambda: environment_facts(
@@ -100,12 +101,17 @@ def collect_contract(
     )
 
 
-def _tokenizers(pair: PairContract | None) -> TokenizerComparison | None:
+def _target_tokenizer(pair: PairContract | None) -> TokenizerFile | None:
+    folder = _folder(pair.target) if pair is not None else None
+    return read_tokenizer(folder) if folder is not None else None
+
+
+def _tokenizers(pair: PairContract | None, read: TokenizerFile | None) -> TokenizerComparison | None:
     target = _folder(pair.target) if pair is not None else None
     if pair is None or target is None:
         return None
     return compare_tokenizers(
-        target,
+        read if read is not None else target,
         _folder(pair.draft),
         target_vocab_size=pair.target_config.vocab_size if pair.target_config is not None else None,
         draft_vocab_size=pair.draft_config.vocab_size if pair.draft_config is not None else None,
@@ -119,16 +125,12 @@ def _templates(pair: PairContract | None) -> TemplateComparison | None:
     return compare_templates(target, draft) if target is not None or draft is not None else None
 
 
-def _mask_token(pair: PairContract | None) -> TokenFact | None:
+def _mask_token(pair: PairContract | None, read: TokenizerFile | None) -> TokenFact | None:
     """What the target's tokenizer says of the drafter's mask id."""
-    if pair is None:
+    config = pair.draft_config if pair is not None else None
+    if read is None or read.problem is not None or config is None or config.mask_token_id is None:
         return None
-    folder = _folder(pair.target)
-    mask = pair.draft_config.mask_token_id if pair.draft_config is not None else None
-    tokenizer = read_tokenizer(folder) if folder is not None and mask is not None else None
-    if tokenizer is None or tokenizer.problem is not None or mask is None:
-        return None
-    return tokenizer.describe(mask)
+    return read.describe(config.mask_token_id)
 
 
 def _folder(checkpoint: Checkpoint | None) -> Path | None:

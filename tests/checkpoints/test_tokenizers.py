@@ -172,15 +172,18 @@ DAMAGED = {
     "empty": (b"", "not a tokenizer file"),
     "cut short": ((PAIR / "target" / "tokenizer.json").read_bytes()[:5000], "not a tokenizer file"),
     "not UTF-8": (b'{"model": "\xff"}', "not a tokenizer file"),
-    "a list": (b"[1]", "JSON list"),
-    "deep": (b"[" * 200_000, "nested too deeply"),
+    "a list": (b"[1]", "not a tokenizer file"),
+    "deep": (b'{"normalizer": ' + b"[" * 200_000, "nested too deeply"),
     "no model": (b"{}", "no model"),
     "no vocabulary": (b'{"model": {"type": "BPE"}}', "no vocabulary"),
     "a negative id": (b'{"model": {"vocab": {"a": -1}}}', "holds the id -1"),
     "an absurd id": (b'{"model": {"vocab": {"a": 1000000000000}}}', "holds the id 1000000000000"),
-    "a text as id": (b'{"model": {"vocab": {"a": "1"}}}', "holds the id '1'"),
+    "a text as id": (b'{"model": {"vocab": {"a": "1"}}}', "not a tokenizer file"),
     "one id twice": (b'{"model": {"vocab": {"a": 1, "b": 1}}}', "gives id 1 to"),
-    "no content": (b'{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}', "no content"),
+    "no content": (
+        b'{"model": {"vocab": {}}, "added_tokens": [{"id": 1}]}',
+        "missing required field `content`",
+    ),
 }
 
 
