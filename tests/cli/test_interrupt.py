@@ -29,7 +29,7 @@ def test_diagnose_when_interrupted_then_keeps_what_was_learnt(tmp_path: Path) ->
         start_new_session=True,
     )
     log = tmp_path / "run" / "engine.log"
-    for _ in range(600):
+    for _ in range(3000):
         if log.exists() and "Starting to load model" in log.read_text(errors="replace"):
             break
         time.sleep(0.2)
