@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from dflash_doctor.checkpoints.files import UnfitFileError, exists, read_bytes, shown
+from dflash_doctor.checkpoints.files import exists, shown
 from dflash_doctor.checkpoints.template_battery import MODES, battery
 from dflash_doctor.checkpoints.template_file import TemplateFile, read_template, trained_thinking
 from dflash_doctor.checkpoints.template_render import Rendering
+from dflash_doctor.checkpoints.tokenizer_child import TokenizerFailedError, encode
 from dflash_doctor.contract.templates import (
     TemplateComparison,
     TemplateDifference,
@@ -22,7 +23,6 @@ from dflash_doctor.contract.templates import (
 _LIMIT_S = 2.0
 _MAX_DIFFERENCES = 5
 _EXCERPT = 60
-_MAX_TOKENIZER_BYTES = 64 * 1024 * 1024
 
 Answers = list[dict[str, str]]
 
@@ -139,44 +139,34 @@ def _with_tokens(
     differing: Sequence[tuple[TemplateDifference, str, str]], target: Path | None
 ) -> tuple[TemplateDifference, ...]:
     """The differences with the first token that differs, where the target's tokenizer can be loaded."""
-    tokenizer = _tokenizer(target) if differing and target is not None else None
+    plain = tuple(difference for difference, _, _ in differing)
+    if not differing or target is None or not exists(target / "tokenizer.json"):
+        return plain
+    texts = [text for _, ours, theirs in differing for text in (ours, theirs)]
+    try:
+        tokens = encode(target / "tokenizer.json", texts)
+    except TokenizerFailedError:
+        return plain
     found = []
-    for difference, ours, theirs in differing:
-        if tokenizer is not None:
-            mine = tokenizer.encode(ours, add_special_tokens=False)
-            other = tokenizer.encode(theirs, add_special_tokens=False)
-            place = next(
-                (
-                    index
-                    for index, pair in enumerate(zip(mine.ids, other.ids, strict=False))
-                    if pair[0] != pair[1]
-                ),
-                min(len(mine.ids), len(other.ids)),
-            )
-            difference = msgspec.structs.replace(
+    for number, difference in enumerate(plain):
+        mine, other = tokens[2 * number], tokens[2 * number + 1]
+        place = next(
+            (index for index, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]),
+            min(len(mine), len(other)),
+        )
+        found.append(
+            msgspec.structs.replace(
                 difference,
                 token_index=place,
-                target_token=_token(mine.tokens, place),
-                draft_token=_token(other.tokens, place),
+                target_token=_token(mine, place),
+                draft_token=_token(other, place),
             )
-        found.append(difference)
+        )
     return tuple(found)
 
 
 def _token(tokens: Sequence[str], place: int) -> str:
     return shown(tokens[place]) if place < len(tokens) else "the end"
-
-
-def _tokenizer(folder: Path) -> Any:
-    from dflash_doctor.checkpoints.tokenizer_behaviour import open_encoder
-
-    path = folder / "tokenizer.json"
-    if not exists(path):
-        return None
-    try:
-        return open_encoder(read_bytes(path, max_bytes=_MAX_TOKENIZER_BYTES))
-    except (UnfitFileError, ValueError):
-        return None
 
 
 def _failures(role: str, cases: Sequence[dict[str, Any]], answers: Answers | None) -> list[TemplateFailure]:

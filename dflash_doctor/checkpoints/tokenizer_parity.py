@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from dflash_doctor.checkpoints.files import shown
-from dflash_doctor.checkpoints.tokenizer_behaviour import find_difference, open_encoder
+from dflash_doctor.checkpoints.tokenizer_child import TokenizerFailedError, compare_on_text
 from dflash_doctor.checkpoints.tokenizer_file import TokenizerFile, read_tokenizer
 from dflash_doctor.contract.tokenizers import (
     TokenConflict,
+    TokenizationDifference,
     TokenizerClass,
     TokenizerComparison,
     TokenizerFacts,
@@ -105,12 +108,10 @@ def _words(flags: tuple[bool, ...]) -> str:
 def _with_behaviour(
     comparison: TokenizerComparison, ours: TokenizerFile, theirs: TokenizerFile, max_examples: int
 ) -> TokenizerComparison:
-    import msgspec
-
-    try:
-        pair = open_encoder(ours.raw), open_encoder(theirs.raw)
-    except ValueError as error:
-        return msgspec.structs.replace(comparison, behaviour_unchecked=str(error))
     specials = sorted({item.text for item in (*ours.added.values(), *theirs.added.values())})
-    tried, difference = find_difference(*pair, specials=specials, max_examples=max_examples)
+    try:
+        tried, found = compare_on_text(ours.path, theirs.path, specials=specials, max_examples=max_examples)
+    except TokenizerFailedError as error:
+        return msgspec.structs.replace(comparison, behaviour_unchecked=str(error))
+    difference = msgspec.convert(found, TokenizationDifference | None)
     return msgspec.structs.replace(comparison, num_texts=tried, difference=difference)

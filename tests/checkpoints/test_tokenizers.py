@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflash_doctor.checkpoints.tokenizer_behaviour import FIXED, open_encoder
+from dflash_doctor.checkpoints.tokenizer_child import TokenizerFailedError, encode
 from dflash_doctor.checkpoints.tokenizer_file import read_tokenizer
 from dflash_doctor.checkpoints.tokenizer_parity import compare_tokenizers
 
@@ -229,6 +230,26 @@ def test_compare_when_the_library_refuses_a_file_then_says_so(tmp_path: Path) ->
     found = compare_tokenizers(write(tmp_path / "t"), write(tmp_path / "d", strange))
     assert found.classification == "identical", "ids are compared all the same"
     assert found.behaviour_unchecked is not None
+
+
+def test_compare_when_rules_grow_a_text_without_end_then_the_child_pays_and_the_check_goes_on(
+    tmp_path: Path,
+) -> None:
+    def growing(document: dict[str, Any]) -> None:
+        step = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+        document["normalizer"] = {"type": "Sequence", "normalizers": [step] * 4}
+
+    found = compare_tokenizers(write(tmp_path / "t"), write(tmp_path / "d", growing))
+    assert found.classification == "identical", "the ids are compared all the same"
+    assert found.behaviour_unchecked is not None
+    assert found.difference is None
+
+
+def test_encode_when_texts_are_given_then_gives_their_tokens() -> None:
+    tokens = encode(PAIR / "target" / "tokenizer.json", ["12", "<|im_end|>"])
+    assert tokens == [["1", "2"], ["<|im_end|>"]]
+    with pytest.raises(TokenizerFailedError, match="No such file"):
+        encode(PAIR / "nowhere.json", ["x"])
 
 
 JSON_VALUES = st.recursive(
