@@ -63,7 +63,8 @@ def inspect(
         environ: the environment; the process's own by default.
 
     Raises:
-        UsageError: no target or drafter is named, a path does not exist, or an engine argument is malformed.
+        UsageError: no target or drafter is named, a path does not exist or is no model, or an engine argument
+            is malformed.
     """
     _require_names(settings)
     began, started_at = time.monotonic(), datetime.now(UTC)
@@ -135,6 +136,12 @@ def _require_names(settings: Settings) -> None:
                 f"no {role} model was named",
                 seen=f"no --{role}" + (f", method {settings.method}" if role == "draft" else ""),
                 remedy=f"give --{role}",
+            )
+        if name and Path(name).is_file() and Path(name).suffix != ".gguf":
+            raise UsageError(
+                f"the {role} model is a file",
+                seen=name,
+                remedy="name the folder it lies in (of files, only .gguf stands for a model)",
             )
         if name and (Path(name).exists() or HUB_ID.fullmatch(name)):
             continue

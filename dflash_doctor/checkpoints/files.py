@@ -12,7 +12,14 @@ _HUB_FOLDERS = ("snapshots", "blobs")
 
 
 class UnfitFileError(Exception):
-    """A file that is not read, and why; the text is a sentence without a full stop."""
+    """A file that is not read, and why; the text is a sentence without a full stop.
+
+    `remedy` is what to do about it, where that is not to fetch the file again.
+    """
+
+    def __init__(self, why: str, *, remedy: str | None = None) -> None:
+        super().__init__(why)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -133,4 +140,7 @@ def _require_inside(path: Path) -> None:
     if folder.parent.name == _HUB_FOLDERS[0]:
         allowed.append(folder.parent.parent / _HUB_FOLDERS[1])
     if not any(real.is_relative_to(root) for root in allowed):
-        raise UnfitFileError(f"it is a link out of the folder, to {real}")
+        raise UnfitFileError(
+            f"it is a link out of the folder, to {real}",
+            remedy=f"name the folder that it leads to: {real.parent}",
+        )

@@ -62,7 +62,7 @@ def read_json_object(
         if "\\ud" in text or "\\uD" in text:
             value = _without_half_characters(value)
     except UnfitFileError as error:
-        return _unreadable(path, str(error))
+        return _unreadable(path, str(error), remedy=error.remedy)
     except json.JSONDecodeError as error:
         return _unreadable(path, f"{error.msg} at line {error.lineno}", line=error.lineno)
     except ValueError as error:
@@ -116,13 +116,13 @@ def _without_half_characters(value: Any) -> Any:
     return value
 
 
-def _unreadable(path: Path, why: str, *, line: int | None = None) -> JsonFile:
+def _unreadable(path: Path, why: str, *, line: int | None = None, remedy: str | None = None) -> JsonFile:
     problem = Problem(
         severity="error",
         file=shown(path, 4096),
         what=f"{shown(path.name)} cannot be read",
         seen=shown(why),
-        remedy="restore the file from the original release",
+        remedy=shown(remedy or "restore the file from the original release", 4096),
         line=line,
     )
     return JsonFile(path, problems=(problem,))

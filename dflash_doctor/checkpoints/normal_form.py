@@ -81,6 +81,9 @@ def draft_config(file: JsonFile) -> tuple[DraftConfig | None, tuple[Problem, ...
     )
     inner = "transformer_layer_config" if "transformer_layer_config" in file.value else ""
     quantization = read_quantization(file.value, (inner,))
+    problems += _two_values(file, dialect.paths())
+    if dialect.name.startswith("speculators") and not inner:
+        problems += (_no_decoder(file),)
     return msgspec.structs.replace(config, quantization=quantization), problems
 
 
@@ -148,6 +151,44 @@ def _fill(
         except ValueError as error:
             problems.append(_unfit(file, path, str(error)))
     return kind(sources=sources, **values), tuple(problems)
+
+
+def _two_values(file: JsonFile, paths: Mapping[str, Paths]) -> tuple[Problem, ...]:
+    """Keys of one name that stand in two places with two values: engines differ in which they take."""
+    assert file.value is not None, "the caller looked"
+    problems = []
+    for name, candidates in paths.items():
+        stated = [(path, lookup(file.value, path)) for path in candidates]
+        stated = [(path, value) for path, value in stated if isinstance(value, bool | int | float | str)]
+        same = [path for path, _ in stated if path.rpartition(".")[2] == name]
+        values = [value for path, value in stated if path in same]
+        if len(values) < 2 or all(value == values[0] for value in values):
+            continue
+        problems.append(
+            Problem(
+                severity="warning",
+                file=shown(file.path, 4096),
+                what=f"{name} stands in two places with two values",
+                seen=shown("; ".join(f"{path} {value}" for path, value in zip(same, values, strict=True))),
+                remedy="write the trained value into both: engines differ in which one they take",
+                field=same[0],
+                line=line_of(file.lines, same[0]),
+            )
+        )
+    return tuple(problems)
+
+
+def _no_decoder(file: JsonFile) -> Problem:
+    field = "speculators_model_type"
+    return Problem(
+        severity="error",
+        file=shown(file.path, 4096),
+        what="the sizes of the drafter's layers are missing",
+        seen="speculators keeps them in transformer_layer_config, and there is none",
+        remedy="restore the file from the original release",
+        field=field,
+        line=line_of(file.lines, field),
+    )
 
 
 def _no_objects(file: JsonFile) -> list[Problem]:

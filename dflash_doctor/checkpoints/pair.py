@@ -26,6 +26,9 @@ from dflash_doctor.contract.pair import Checkpoint, PairContract, Problem, Role,
 
 CONFIG_NAME = "config.json"
 MASK_EMBEDDING_NAME = "mask_embedding.pt"
+_SIDE_FILES = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
+_MAX_SIDE_BYTES = 32 * 1024 * 1024
+"""A tokenizer_config.json that lists every added token can have a few megabytes."""
 _OF_INTEREST = (
     "embed_tokens.",
     "embed_in.",
@@ -137,9 +140,24 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
         num_bytes=weights.num_bytes,
         has_mask_embedding=exists(path / MASK_EMBEDDING_NAME),
         sha256=_digest(config, weights),
-        problems=(*config.problems, *weights.problems),
+        problems=(*config.problems, *weights.problems, *_side_problems(path, role)),
     )
     return _Files(checkpoint, config, weights)
+
+
+def _side_problems(path: Path, role: Role) -> tuple[Problem, ...]:
+    """Damaged files beside the config; engines read the target's, and mostly leave the drafter's alone."""
+    damaged = [
+        problem
+        for name in _SIDE_FILES
+        for problem in read_json_object(
+            path / name, max_bytes=_MAX_SIDE_BYTES, required=False, located=False
+        ).problems
+        if problem.severity == "error"
+    ]
+    if role == "draft":
+        damaged = [msgspec.structs.replace(problem, severity="warning") for problem in damaged]
+    return tuple(damaged)
 
 
 def _take_remote_headers(weights: Weights, name: str, revision: str | None) -> None:

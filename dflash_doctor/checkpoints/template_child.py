@@ -1,59 +1,214 @@
-"""Renders one chat template in a process of its own: it may loop, grow or reach for what is not its own.
+"""The process that renders templates: run as a script by `template_render`, never imported by the package.
 
-Run as a script with a request on stdin; prints one JSON line per case. Nothing of the package is imported.
-
-The environment is the one in which Transformers renders (`utils/chat_template_utils.py`, 5.24): immutable
-sandbox, blocks trimmed, loop controls, a `tojson` that escapes nothing, `raise_exception`, `strftime_now`,
-and the tag `generation`. The date is a fixed one, so that two renderings can be compared.
+Reads one JSON request from standard input, writes one JSON line per event to standard output. Templates
+are hostile: the process limits itself before it looks at the first one, and its parent ends it when that
+is not enough. Only the standard library and jinja2 are imported.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
+import os
 import resource
 import signal
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-_COMPILE_S = 5.0
-"""Compiling is done once and loops over nothing: a loaded machine may take its time."""
-_MAX_LATE = 3
-"""Conversations that may run into the limit; a template that loops would take it for each of forty."""
-NOW = datetime(2026, 1, 2, 3, 4, 5)
+FIXED_DATE = datetime(2025, 3, 4, 5, 6, 7)
+"""What `strftime_now` shows: the same in every rendering, so that a date is never a difference."""
+
+_MAX_DETAIL = 300
+_MAX_TIME_LIMITS = 2
+"""A template that ran out of time this often is given up."""
+
+
+class _OutOfTimeError(BaseException):
+    """Not an `Exception`, so that nothing between the template and here can catch it."""
 
 
 class _TooLargeError(Exception):
     pass
 
 
-class _TooLongError(BaseException):
-    """No `Exception`: a template must not be able to catch it."""
+class _Clock:
+    """Processor time for one step at a time: other load on the machine must not fail a template."""
+
+    def __init__(self) -> None:
+        self._running = False
+        signal.signal(signal.SIGPROF, self._ring)
+
+    def _ring(self, *_: object) -> None:
+        if self._running:
+            self._running = False
+            raise _OutOfTimeError
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Raises `_OutOfTimeError` after so many seconds; what Python cannot interrupt ends the process."""
+        # SIGVTALRM has no handler: the kernel ends the process inside a long multiplication as well.
+        signal.setitimer(signal.ITIMER_VIRTUAL, 2 * seconds)
+        self._running = True
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            yield
+        finally:
+            self._running = False
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def environment() -> Any:
-    """The environment in which chat templates are rendered."""
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.load(sys.stdin)
+    # Found by the parent; appended, so that nothing there can stand in for the standard library.
+    sys.path.extend(request["library_paths"])
+    make_environment = _environment_factory()
+    _limit_resources(request)
+    clock = _Clock()
+    for index, template in enumerate(request["templates"]):
+        _Run(index, template, request, clock, make_environment).all_cases()
+
+
+def _limit_resources(request: dict[str, Any]) -> None:
+    memory, seconds = request["max_memory_bytes"], math.ceil(request["max_cpu_s"]) + 1
+    for what, limit in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NPROC, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(what, (value, value))
+
+
+class _Run:
+    """All conversations through one template."""
+
+    def __init__(
+        self,
+        index: int,
+        template: dict[str, Any],
+        request: dict[str, Any],
+        clock: _Clock,
+        make_environment: Callable[[], Any],
+    ) -> None:
+        self._index = index
+        self._texts: dict[str, str] = template["texts"]
+        self._special_tokens: dict[str, str] = template["special_tokens"]
+        self._request = request
+        self._clock = clock
+        self._make_environment = make_environment
+        self._compiled: dict[str, Any] = {}
+        self._num_characters = 0
+
+    def all_cases(self) -> None:
+        """Render each, until the template fails as a whole or has used up its time."""
+        budget = self._request["max_template_cpu_s"]
+        started = time.process_time()
+        num_late = 0
+        for number, case in enumerate(self._request["cases"]):
+            self._say(number, event="begin")
+            if num_late == _MAX_TIME_LIMITS or time.process_time() - started > budget:
+                detail = f"given up before conversation {number + 1} of {len(self._request['cases'])}"
+                self._say(number, event="failed", kind="time-limit", detail=detail, whole=True)
+                break
+            try:
+                with self._clock.limit(self._request["max_case_cpu_s"]):
+                    text = self._render(case)
+            except BaseException as error:
+                kind, detail = _reason(error, self._request)
+                num_late += kind == "time-limit"
+                whole = len(self._texts) == 1 and not self._compiled
+                self._say(number, event="failed", kind=kind, detail=detail, whole=whole)
+                if whole:
+                    break
+            else:
+                self._say(number, event="text", text=text)
+        self._say(0, event="end")
+
+    def _render(self, case: dict[str, Any]) -> str:
+        parts = []
+        size = 0
+        variables = {**self._special_tokens, **case["variables"]}
+        pieces = self._template_for(case).generate(
+            messages=case["messages"],
+            tools=case["tools"],
+            documents=None,
+            add_generation_prompt=case["add_generation_prompt"],
+            **variables,
+        )
+        for piece in pieces:
+            size += len(piece)
+            if size > self._request["max_case_characters"]:
+                raise _TooLargeError
+            parts.append(piece)
+        self._num_characters += size
+        if self._num_characters > self._request["max_template_characters"]:
+            raise _TooLargeError
+        return "".join(parts)
+
+    def _template_for(self, case: dict[str, Any]) -> Any:
+        has_tools = case["tools"] is not None and "tool_use" in self._texts
+        name = "tool_use" if has_tools else "default"
+        if name not in self._texts:
+            raise LookupError(f"there is no default template, only {', '.join(sorted(self._texts))}")
+        if name not in self._compiled:
+            self._compiled[name] = self._make_environment().from_string(self._texts[name])
+        return self._compiled[name]
+
+    def _say(self, case: int, **event: Any) -> None:
+        # A template can make half of a surrogate pair, which no encoding can carry.
+        words = {
+            key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+            for key, value in event.items()
+        }
+        line = json.dumps({"template": self._index, "case": case, **words}, ensure_ascii=False)
+        data = line.encode() + b"\n"
+        while data:
+            data = data[os.write(1, data) :]
+
+
+def _environment_factory() -> Callable[[], Any]:
+    """Makes environments that render as Transformers does; written from its documented behaviour."""
     import jinja2
-    from jinja2.ext import Extension, loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    import jinja2.ext
+    from jinja2 import nodes, sandbox
 
-    class Generation(Extension):
-        """`{% generation %} ... {% endgeneration %}` marks an answer; the text inside counts as it is."""
+    class GenerationTag(jinja2.ext.Extension):
+        """`{% generation %}` marks the assistant's text in training; here its body is just rendered."""
 
-        tags = {"generation"}  # noqa: RUF012 - jinja2 reads it so
+        tags = {"generation"}  # noqa: RUF012
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-            call = self.call_method("_as_it_is")
-            return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
+            return nodes.CallBlock(self.call_method("_body"), [], [], body).set_lineno(line)
 
-        def _as_it_is(self, caller: Any) -> Any:
+        def _body(self, caller: Callable[[], str]) -> str:
             return caller()
 
-    def refuse(message: object) -> None:
-        raise jinja2.TemplateError(str(message))
+    class Environment(sandbox.ImmutableSandboxedEnvironment):
+        def handle_exception(self, source: str | None = None) -> Any:
+            error = sys.exc_info()[1]
+            # Jinja compiles a piece of code for every frame it rewrites: too much for a thousand frames.
+            if isinstance(error, RecursionError | MemoryError):
+                raise error
+            return super().handle_exception(source)
+
+    def raise_exception(message: Any) -> None:
+        error = jinja2.TemplateError(message)
+        error.is_refusal = True  # type: ignore[attr-defined]
+        raise error
+
+    def strftime_now(format: str) -> str:
+        return FIXED_DATE.strftime(format)
 
     def tojson(
         value: Any,
@@ -62,97 +217,58 @@ def environment() -> Any:
         separators: Any = None,
         sort_keys: bool = False,
     ) -> str:
+        # The filter that comes with Jinja escapes for HTML.
         return json.dumps(
             value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )
 
-    found = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
-    found.filters["tojson"] = tojson
-    found.globals["raise_exception"] = refuse
-    found.globals["strftime_now"] = NOW.strftime
-    return found
+    def make() -> Environment:
+        made = Environment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
+        )
+        made.filters["tojson"] = tojson
+        made.globals["raise_exception"] = raise_exception
+        made.globals["strftime_now"] = strftime_now
+        return made
+
+    return make
 
 
-def render(template: Any, variables: dict[str, Any], *, limit_s: float, max_chars: int) -> dict[str, str]:
-    """The text, or how it failed: `{"text": ...}` or `{"kind": ..., "detail": ...}`."""
-    import jinja2
-    from jinja2.exceptions import SecurityError
-
-    parts: list[str] = []
-    size = 0
-    try:
-        signal.setitimer(signal.ITIMER_REAL, limit_s)
-        for part in template.generate(**variables):
-            parts.append(part)
-            size += len(part)
-            if size > max_chars:
-                raise _TooLargeError
-    except _TooLargeError:
-        return {"kind": "output-too-large", "detail": f"more than {max_chars:,} characters"}
-    except _TooLongError:
-        return {"kind": "time-limit", "detail": f"more than {limit_s:g} s"}
-    except MemoryError:
-        return {"kind": "output-too-large", "detail": "out of memory"}
-    except SecurityError as error:
-        return {"kind": "unsafe", "detail": str(error)[:300]}
-    except OverflowError as error:
-        return {"kind": "output-too-large", "detail": str(error)[:300]}
-    except RecursionError:
-        return {"kind": "error", "detail": "it calls itself without end"}
-    except jinja2.TemplateError as error:
-        kind = "refused" if type(error) is jinja2.TemplateError else "error"
-        return {"kind": kind, "detail": f"{type(error).__name__}: {error}"[:300]}
-    except Exception as error:
-        return {"kind": "error", "detail": f"{type(error).__name__}: {error}"[:300]}
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return {"text": "".join(parts)}
-
-
-def _alarm(number: int, frame: object) -> None:
-    raise _TooLongError
-
-
-def main() -> None:
-    """Answer the request on stdin."""
-    request = json.load(sys.stdin)
+def _reason(error: BaseException, request: dict[str, Any]) -> tuple[str, str]:
+    """What kind of failure an exception is, and its words."""
     import jinja2
 
-    made = environment()
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (request["max_bytes"], request["max_bytes"]))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, _alarm)
-    out = sys.stdout
-    try:
-        signal.setitimer(signal.ITIMER_REAL, _COMPILE_S)
-        template = made.from_string(request["template"])
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    except jinja2.TemplateSyntaxError as error:
-        out.write(
-            json.dumps({"kind": "syntax", "detail": f"line {error.lineno}: {error.message}"[:300]}) + "\n"
-        )
-        return
-    except (_TooLongError, RecursionError, MemoryError) as error:
-        out.write(
-            json.dumps({"kind": "syntax", "detail": f"it cannot be compiled: {type(error).__name__}"}) + "\n"
-        )
-        return
-    except Exception as error:
-        out.write(json.dumps({"kind": "syntax", "detail": f"{type(error).__name__}: {error}"[:300]}) + "\n")
-        return
-    num_late = 0
-    for variables in request["cases"]:
-        if num_late == _MAX_LATE:
-            answer = {"kind": "time-limit", "detail": "not tried after others that did not end"}
-            out.write(json.dumps(answer) + "\n")
-            continue
-        answer = render(template, variables, limit_s=request["limit_s"], max_chars=request["max_chars"])
-        out.write(json.dumps(answer) + "\n")
-        out.flush()
-        num_late += answer.get("kind") == "time-limit"
+    if isinstance(error, _OutOfTimeError):
+        return "time-limit", f"not done after {request['max_case_cpu_s']:g} s of processor time"
+    if isinstance(error, MemoryError):
+        error.__traceback__ = None  # its frames hold what filled the memory
+        return "memory-limit", f"needs more than {request['max_memory_bytes'] >> 20} MiB"
+    if isinstance(error, _TooLargeError):
+        return "output-too-large", f"more than {request['max_case_characters']} characters"
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return "syntax", _short(f"{error.message} (line {error.lineno})")
+    if getattr(error, "is_refusal", False):
+        return "refused", _short(str(error))
+    # Only a traceback that Jinja rewrote has the template's own lines.
+    where = "" if isinstance(error, RecursionError) else _line(error)
+    if isinstance(error, jinja2.exceptions.SecurityError):
+        return "unsafe", _short(f"{error}{where}")
+    return "error", _short(f"{type(error).__name__}: {error}{where}")
+
+
+def _line(error: BaseException) -> str:
+    """Where in the template, in words; empty where that is not known."""
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if line is None else f" (line {line})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_DETAIL else text[:_MAX_DETAIL] + "…"
 
 
 if __name__ == "__main__":

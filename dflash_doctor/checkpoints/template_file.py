@@ -1,122 +1,237 @@
-"""Finds the chat template of a checkpoint folder, and what the drafter's files say of thinking."""
+"""Finds and reads the chat template of a checkpoint folder as an engine would, whatever the files hold.
+
+Order of precedence, as Transformers has it: `chat_template.jinja` (with `additional_chat_templates/`),
+`chat_template.json` (written for processors), `chat_template` in `tokenizer_config.json`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
-import re
-from dataclasses import dataclass, field
+import os
+import stat
 from pathlib import Path
-from typing import Any, Literal
 
-from dflash_doctor.checkpoints.files import UnfitFileError, exists, read_text, shown
-from dflash_doctor.checkpoints.json_file import read_json_object
-from dflash_doctor.contract.templates import TemplateFacts
+import msgspec
 
-_JINJA = "chat_template.jinja"
-_JSON_FILES = ("chat_template.json", "tokenizer_config.json")
-_KEY = "chat_template"
-_MAX_BYTES = 4 * 1024 * 1024
-"""The longest in use have some thirty kilobytes."""
-_SPECIALS = ("bos_token", "eos_token", "pad_token", "unk_token")
-_THINKING_KEYS = ("enable_thinking", "thinking", "dflash_config.enable_thinking", "dflash_config.thinking")
-_NOT_THINKING = re.compile(
-    r"non[- ]thinking (?:mode )?only|only (?:supports|trained (?:on|in)) non[- ]thinking|"
-    r"trained (?:on|in|with) non[- ]thinking|enable_thinking ?= ?False only",
-    re.IGNORECASE,
+_MAX_TEMPLATE_BYTES = 1024 * 1024
+"""The longest in use are some 30 kB."""
+_MAX_JSON_BYTES = 32 * 1024 * 1024
+"""A tokenizer_config.json that lists every added token can have a few megabytes."""
+_MAX_NAMED_TEMPLATES = 16
+
+_SPECIAL_TOKENS = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
 )
-_THINKING = re.compile(
-    r"trained (?:on|in|with) thinking|(?<!non-)(?<!non )thinking (?:mode )?only", re.IGNORECASE
-)
-_MAX_CARD_BYTES = 1024 * 1024
+"""The ones Transformers passes to a template by name."""
 
 
-@dataclass(frozen=True)
-class TemplateFile:
-    """A template and the special tokens that it may name; `text` is `None` where `problem` says why."""
+class FileProblem(ValueError):
+    """A file is there and cannot be used; the message says why."""
 
-    path: Path
-    key: str | None = None
-    """Key that holds it, where the file is JSON."""
-    text: str | None = None
+
+class TemplateSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder's template as text, with the special tokens that it may name."""
+
+    file: str | None = None
+    field: str | None = None
+    texts: dict[str, str] = msgspec.field(default_factory=dict)
+    """By name; `default` is the one used without tools."""
+    special_tokens: dict[str, str] = msgspec.field(default_factory=dict)
     problem: str | None = None
-    specials: dict[str, str] = field(default_factory=dict)
+    """Why `texts` is empty."""
 
-    def facts(self) -> TemplateFacts:
-        """The short form, before anything is rendered."""
-        digest = hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest() if self.text else None
-        return TemplateFacts(file=shown(self.path, 4096), field=self.key, problem=self.problem, sha256=digest)
+    @property
+    def sha256(self) -> str | None:
+        """Of the one text, or of all with their names; `None` without any."""
+        if not self.texts:
+            return None
+        if set(self.texts) == {"default"}:
+            return hashlib.sha256(self.texts["default"].encode()).hexdigest()
+        return hashlib.sha256(msgspec.json.encode(sorted(self.texts.items()))).hexdigest()
 
 
-def read_template(folder: Path) -> TemplateFile | None:
-    """The template of a folder; `None` where it brings none. Never raises."""
-    specials = _specials(folder)
-    path = folder / _JINJA
-    if exists(path):
+class _Named(msgspec.Struct):
+    name: str
+    template: str
+
+
+class _TokenizerConfig(msgspec.Struct):
+    """Only what is needed, so that the rest of a large file is skipped and not built."""
+
+    chat_template: msgspec.Raw = msgspec.Raw()
+    bos_token: msgspec.Raw = msgspec.Raw()
+    eos_token: msgspec.Raw = msgspec.Raw()
+    unk_token: msgspec.Raw = msgspec.Raw()
+    sep_token: msgspec.Raw = msgspec.Raw()
+    pad_token: msgspec.Raw = msgspec.Raw()
+    cls_token: msgspec.Raw = msgspec.Raw()
+    mask_token: msgspec.Raw = msgspec.Raw()
+
+
+class _AddedToken(msgspec.Struct):
+    content: str
+
+
+def read_template(folder: Path) -> TemplateSource:
+    """The template of a folder; never raises for what the files hold, `problem` says what is wrong."""
+    special_tokens: dict[str, str] = {}
+    # A problem with that file is said below, if the template would have been in it.
+    with contextlib.suppress(FileProblem):
+        special_tokens = _special_tokens(folder)
+    for file, reader in (
+        ("chat_template.jinja", _from_jinja),
+        ("chat_template.json", _from_json),
+        ("tokenizer_config.json", _from_json),
+    ):
+        field = "chat_template" if file.endswith(".json") else None
         try:
-            return TemplateFile(path, text=read_text(path, max_bytes=_MAX_BYTES), specials=specials)
-        except UnfitFileError as error:
-            return TemplateFile(path, problem=str(error))
-    for name in _JSON_FILES:
-        path = folder / name
-        if not exists(path):
-            continue
-        file = read_json_object(path, max_bytes=_MAX_BYTES)
-        if file.value is None:
-            return TemplateFile(path, problem=file.problems[0].seen)
-        stated = file.value.get(_KEY)
-        if stated is not None:
-            return _stated(path, stated, specials)
-    return None
+            texts = reader(folder, file)
+        except FileProblem as error:
+            return TemplateSource(
+                file=file, field=field, special_tokens=special_tokens, problem=f"{file}: {error}"
+            )
+        if texts:
+            return TemplateSource(file=file, field=field, texts=texts, special_tokens=special_tokens)
+    return TemplateSource(special_tokens=special_tokens, problem="the folder has no chat template")
 
 
-def trained_thinking(folder: Path) -> tuple[Literal["off", "on"] | None, str]:
-    """Thinking mode that the drafter's own files state, and where; `None` unless one says it outright."""
-    config = read_json_object(folder / "config.json", required=False).value or {}
-    for key in _THINKING_KEYS:
-        value: Any = config
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, bool):
-            return ("on" if value else "off"), f"config.json: {key}"
+def read_inside(folder: Path, name: str, *, max_bytes: int) -> bytes | None:
+    """Content of a file of the folder; `None` where there is none.
+
+    A link may stay in the folder or, as in a hub cache, lead to the `blobs` beside `snapshots`.
+
+    Raises:
+        FileProblem: not a plain file, too large, outside the folder, or unreadable.
+    """
+    path = folder / name
     try:
-        card = read_text(folder / "README.md", max_bytes=_MAX_CARD_BYTES)
-    except UnfitFileError:
-        return None, ""
-    negative, positive = _NOT_THINKING.search(card), _THINKING.search(card)
-    if (negative is None) == (positive is None):
-        return None, ""
-    found = negative or positive
-    assert found is not None, "one of the two matched"
-    line = card.count("\n", 0, found.start()) + 1
-    return ("off" if negative else "on"), f"README.md:{line} ({found.group()!r})"
+        if not path.is_symlink() and not path.exists():
+            return None
+        _require_inside(folder, path)
+        # Opening a pipe without this waits for a writer for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = _content(descriptor, max_bytes)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise FileProblem(error.strerror or errno.errorcode.get(error.errno or 0, "unreadable")) from error
+    except (RuntimeError, ValueError) as error:
+        # A loop of links, or a name that no file can have.
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(str(error)) from error
+    return content
 
 
-def _stated(path: Path, stated: Any, specials: dict[str, str]) -> TemplateFile:
-    """A template as text, or a list of named ones of which `default` counts."""
-    if isinstance(stated, str):
-        return TemplateFile(path, _KEY, text=stated, specials=specials)
-    if isinstance(stated, list):
-        named = {
-            item["name"]: item["template"]
-            for item in stated
-            if isinstance(item, dict)
-            and isinstance(item.get("name"), str)
-            and isinstance(item.get("template"), str)
-        }
-        if "default" in named:
-            return TemplateFile(path, f"{_KEY}.default", text=named["default"], specials=specials)
-        return TemplateFile(path, _KEY, problem="none of its templates is called default")
-    return TemplateFile(path, _KEY, problem=f"it is a JSON {type(stated).__name__}, not a text")
+def _content(descriptor: int, max_bytes: int) -> bytes:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise FileProblem("not a plain file")
+    if status.st_size > max_bytes:
+        raise FileProblem(f"{status.st_size} bytes, more than the {max_bytes} that are read")
+    with open(descriptor, "rb", closefd=False) as stream:
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FileProblem(f"more than the {max_bytes} bytes that are read")
+    return content
 
 
-def _specials(folder: Path) -> dict[str, str]:
-    """Texts of the special tokens, as the files beside the template name them."""
+def _require_inside(folder: Path, path: Path) -> None:
+    root = folder.resolve()
+    allowed = [root]
+    if root.parent.name == "snapshots":
+        allowed.append(root.parent.parent / "blobs")
+    real = path.resolve(strict=True)
+    if not any(real.is_relative_to(place) for place in allowed):
+        raise FileProblem("a link that leads out of the folder")
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileProblem(f"not UTF-8 at byte {error.start}") from error
+
+
+def _from_jinja(folder: Path, file: str) -> dict[str, str]:
+    content = read_inside(folder, file, max_bytes=_MAX_TEMPLATE_BYTES)
+    texts = {} if content is None else {"default": _universal_newlines(_text(content))}
+    extra = folder / "additional_chat_templates"
+    if not extra.is_dir():
+        return texts
+    for path in sorted(extra.glob("*.jinja"))[:_MAX_NAMED_TEMPLATES]:
+        more = read_inside(folder, f"{extra.name}/{path.name}", max_bytes=_MAX_TEMPLATE_BYTES)
+        if more is not None:
+            texts[path.stem] = _universal_newlines(_text(more))
+    return texts
+
+
+def _universal_newlines(text: str) -> str:
+    """As Python's text mode reads it, which is how the file is read when it is served."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _from_json(folder: Path, file: str) -> dict[str, str]:
+    content = read_inside(folder, file, max_bytes=_MAX_JSON_BYTES)
+    if content is None:
+        return {}
+    raw = _decode(content).chat_template
+    if not bytes(raw):
+        return {}
+    try:
+        value = msgspec.json.decode(raw, type=str | list[_Named] | dict[str, str] | None)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise FileProblem(f"chat_template is neither text nor a list of named templates ({error})") from error
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        texts = {"default": value}
+    elif isinstance(value, dict):
+        texts = value
+    else:
+        texts = {item.name: item.template for item in value}
+    if len(texts) > _MAX_NAMED_TEMPLATES:
+        raise FileProblem(f"{len(texts)} named templates")
+    if sum(map(len, texts.values())) > _MAX_TEMPLATE_BYTES:
+        raise FileProblem(f"a template of more than {_MAX_TEMPLATE_BYTES} characters")
+    return texts
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        values = read_json_object(folder / name, required=False).value or {}
-        for key in _SPECIALS:
-            stated = values.get(key)
-            text = stated.get("content") if isinstance(stated, dict) else stated
-            if isinstance(text, str):
-                found[key] = text
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        content = read_inside(folder, file, max_bytes=_MAX_JSON_BYTES)
+        if content is None:
+            continue
+        config = _decode(content)
+        for name in _SPECIAL_TOKENS:
+            token = _token(getattr(config, name))
+            if token is not None:
+                found.setdefault(name, token)
     return found
+
+
+def _token(raw: msgspec.Raw) -> str | None:
+    if not bytes(raw):
+        return None
+    try:
+        value = msgspec.json.decode(raw, type=str | _AddedToken | None)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    return value.content if isinstance(value, _AddedToken) else value
+
+
+def _decode(content: bytes) -> _TokenizerConfig:
+    try:
+        return msgspec.json.decode(content, type=_TokenizerConfig)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise FileProblem(f"not the JSON object it should be ({error})") from error

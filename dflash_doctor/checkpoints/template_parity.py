@@ -1,186 +1,257 @@
-"""Compares what the chat templates of target and drafter render."""
+"""What the chat templates of a target and a drafter make of the same conversations, and where they part."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import msgspec
 
-from dflash_doctor.checkpoints.files import exists, shown
-from dflash_doctor.checkpoints.template_battery import MODES, battery
-from dflash_doctor.checkpoints.template_file import TemplateFile, read_template, trained_thinking
-from dflash_doctor.checkpoints.template_render import Rendering
-from dflash_doctor.checkpoints.tokenizer_child import TokenizerFailedError, encode
+from dflash_doctor.checkpoints.template_battery import (
+    THINKING,
+    WITHOUT_PROMPT,
+    conversations,
+    thinking_variables,
+)
+from dflash_doctor.checkpoints.template_difference import difference_of, encode_all, first_difference
+from dflash_doctor.checkpoints.template_file import TemplateSource, read_template
+from dflash_doctor.checkpoints.template_render import (
+    RenderCase,
+    RendererError,
+    RenderFailure,
+    Rendering,
+    RenderTemplate,
+    render_templates,
+)
+from dflash_doctor.checkpoints.thinking_metadata import declared_thinking
 from dflash_doctor.contract.templates import (
+    PLAIN_CASE,
+    FailureKind,
+    Role,
     TemplateComparison,
     TemplateDifference,
     TemplateFacts,
     TemplateFailure,
+    Thinking,
 )
 
-_LIMIT_S = 2.0
-_MAX_DIFFERENCES = 5
-_EXCERPT = 60
+_OTHER_SWITCHES = ("thinking",)
+"""Names that some templates use in place of `enable_thinking`."""
+_MAX_DIFFERENCES = 12
+_MAX_PROMPT = 2000
+"""A generation prompt is some dozens of characters; a longer one is cut."""
 
-Answers = list[dict[str, str]]
+
+class _Asked(msgspec.Struct, frozen=True):
+    """One rendering that is asked for; `thinking` is `None` for a probe of another switch."""
+
+    case: str
+    thinking: Thinking | None
+    probe: tuple[str, bool] | None = None
+
+
+class _Rendered(msgspec.Struct, frozen=True):
+    """What one template made of what was asked."""
+
+    texts: dict[_Asked, str]
+    failures: tuple[tuple[_Asked | None, RenderFailure], ...]
 
 
 def compare_templates(
-    target: Path | None, draft: Path | None, *, limit_s: float = _LIMIT_S
+    target_folder: Path, draft_folder: Path | None, *, time_limit_s: float = 5.0
 ) -> TemplateComparison:
-    """What both render over the battery; nothing raises.
+    """Both templates over all conversations, with thinking off, on and not said.
+
+    Never raises for what the folders hold. A drafter that names no special tokens is given the target's.
 
     Args:
-        target: the target's folder; `None` where it is not on this machine.
-        draft: the drafter's.
-        limit_s: seconds that one conversation may take.
+        target_folder: with a tokenizer and a template.
+        draft_folder: often without either; `None` describes the target alone.
+        time_limit_s: wall clock for all rendering.
     """
-    cases = battery()
-    ours = read_template(target) if target is not None else None
-    theirs = read_template(draft) if draft is not None else None
-    thinking, source = trained_thinking(draft) if draft is not None else (None, "")
-    same = _same(ours, theirs)
-    started = [
-        _start(file, cases, limit_s) if file is not None and not (same and role == "draft") else None
-        for role, file in (("target", ours), ("draft", theirs))
-    ]
-    mine, others = (item.answers() if item is not None else None for item in started)
-    if same:
-        others = mine
-    differing = _differing(cases, mine, others)
-    return TemplateComparison(
-        target=_facts(ours, cases, mine),
-        draft=_facts(theirs, cases, others),
-        num_cases=sum(_both_rendered(pair) for pair in zip(mine or (), others or (), strict=False)),
-        num_differing=len(differing),
-        differences=_with_tokens(differing[:_MAX_DIFFERENCES], target),
-        failures=(*_failures("target", cases, mine), *_failures("draft", cases, None if same else others)),
-        trained_thinking=thinking,
-        trained_thinking_source=source,
-    )
-
-
-def _same(ours: TemplateFile | None, theirs: TemplateFile | None) -> bool:
-    if ours is None or theirs is None or ours.text is None:
-        return False
-    return ours.text == theirs.text and ours.specials == theirs.specials
-
-
-def _start(file: TemplateFile, cases: Sequence[dict[str, Any]], limit_s: float) -> Rendering | None:
-    if file.text is None:
-        return None
-    variables = [{**file.specials, "tools": None, "documents": None, **case["variables"]} for case in cases]
-    return Rendering(file.text, variables, limit_s=limit_s)
-
-
-def _facts(
-    file: TemplateFile | None, cases: Sequence[dict[str, Any]], answers: Answers | None
-) -> TemplateFacts | None:
-    if file is None:
-        return None
-    facts = file.facts()
-    if answers is None:
-        return facts
-    texts = {
-        (case["name"], case["thinking"]): answer.get("text")
-        for case, answer in zip(cases, answers, strict=True)
+    sides: dict[Role, TemplateSource] = {"target": read_template(target_folder)}
+    if draft_folder is not None:
+        sides["draft"] = _with_tokens_of(sides["target"], read_template(draft_folder))
+    is_identical = None
+    if all(side.texts for side in sides.values()) and "draft" in sides:
+        is_identical = _content(sides["target"]) == _content(sides["draft"])
+    to_render = {role: side for role, side in sides.items() if side.texts}
+    if is_identical:
+        del to_render["draft"]
+    rendered, problem = _render(to_render, time_limit_s)
+    facts = {
+        role: _facts(side, rendered.get("target" if is_identical else role)) for role, side in sides.items()
     }
-    with_prompt = {mode: texts[("one question", mode)] for mode in MODES}
-    prompts = {}
-    for mode, whole in with_prompt.items():
-        before = texts[("without generation prompt", mode)]
-        if whole is not None and before is not None and whole.startswith(before):
-            prompts[mode] = whole[len(before) :]
-    rendered = with_prompt["off"] is not None and with_prompt["on"] is not None
-    return msgspec.structs.replace(
-        facts,
-        generation_prompts=prompts,
-        has_thinking_switch=with_prompt["off"] != with_prompt["on"] if rendered else None,
+    common = set.intersection(*(set(one.texts) for one in rendered.values())) if rendered else set()
+    parted = _parted(rendered)
+    thinking, source = (None, None) if draft_folder is None else declared_thinking(draft_folder)
+    return TemplateComparison(
+        target=facts["target"],
+        draft=facts.get("draft"),
+        is_identical=is_identical,
+        num_cases=sum(asked.thinking is not None for asked in common),
+        num_differing=len(parted),
+        differing_cases=tuple(dict.fromkeys(asked.case for asked in parted)),
+        differences=_differences(parted, rendered, target_folder),
+        failures=tuple(item for role, side in sides.items() for item in _failures(role, side, rendered)),
+        draft_thinking=thinking,
+        draft_thinking_source=source,
+        problem=problem,
     )
 
 
-def _both_rendered(pair: tuple[dict[str, str], dict[str, str]]) -> bool:
-    return all("text" in answer for answer in pair)
+def _with_tokens_of(target: TemplateSource, draft: TemplateSource) -> TemplateSource:
+    if draft.special_tokens:
+        return draft
+    return msgspec.structs.replace(draft, special_tokens=target.special_tokens)
 
 
-def _differing(
-    cases: Sequence[dict[str, Any]], mine: Answers | None, others: Answers | None
-) -> list[tuple[TemplateDifference, str, str]]:
-    """Differences with both texts, the shortest conversation first."""
-    found = []
-    for case, one, other in zip(cases, mine or (), others or (), strict=False):
-        if not _both_rendered((one, other)) or one["text"] == other["text"]:
-            continue
-        ours, theirs = one["text"], other["text"]
-        index = next(
-            (place for place, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]),
-            min(len(ours), len(theirs)),
-        )
-        difference = TemplateDifference(
-            case=case["name"],
-            thinking=case["thinking"],
-            index=index,
-            target_excerpt=_excerpt(ours, index),
-            draft_excerpt=_excerpt(theirs, index),
-        )
-        found.append((difference, ours, theirs))
-    return sorted(found, key=lambda item: len(item[1]))
+def _content(side: TemplateSource) -> tuple[dict[str, str], dict[str, str]]:
+    return side.texts, side.special_tokens
 
 
-def _excerpt(text: str, index: int) -> str:
-    """The text around a place, spelled so that every character can be seen."""
-    begin = max(0, index - _EXCERPT // 3)
-    return repr(text[begin : index + _EXCERPT])[1:-1]
+@functools.cache
+def _everything_asked() -> tuple[_Asked, ...]:
+    # Modes outermost: a template that is given up has been asked every conversation in one mode first.
+    usual = (_Asked(item.name, mode) for mode in THINKING for item in conversations())
+    probes = (_Asked(PLAIN_CASE, None, (name, value)) for name in _OTHER_SWITCHES for value in (False, True))
+    return (*usual, *probes)
 
 
-def _with_tokens(
-    differing: Sequence[tuple[TemplateDifference, str, str]], target: Path | None
-) -> tuple[TemplateDifference, ...]:
-    """The differences with the first token that differs, where the target's tokenizer can be loaded."""
-    plain = tuple(difference for difference, _, _ in differing)
-    if not differing or target is None or not exists(target / "tokenizer.json"):
-        return plain
-    texts = [text for _, ours, theirs in differing for text in (ours, theirs)]
+def _as_case(asked: _Asked) -> RenderCase:
+    conversation = next(item for item in conversations() if item.name == asked.case)
+    variables = thinking_variables(asked.thinking or "template")
+    if asked.probe is not None:
+        variables[asked.probe[0]] = asked.probe[1]
+    return RenderCase(
+        messages=conversation.messages,
+        tools=conversation.tools,
+        add_generation_prompt=conversation.add_generation_prompt,
+        variables=variables,
+    )
+
+
+def _render(
+    sides: dict[Role, TemplateSource], time_limit_s: float
+) -> tuple[dict[Role, _Rendered], str | None]:
+    """What each side made of everything, and why nothing could be rendered at all."""
+    asked = _everything_asked()
+    templates = [
+        RenderTemplate(texts=side.texts, special_tokens=side.special_tokens) for side in sides.values()
+    ]
+    if not templates:
+        return {}, None
     try:
-        tokens = encode(target / "tokenizer.json", texts)
-    except TokenizerFailedError:
-        return plain
+        results = render_templates(templates, [_as_case(item) for item in asked], time_limit_s=time_limit_s)
+    except RendererError as error:
+        return {}, str(error)
+    return {role: _by_asked(asked, result) for role, result in zip(sides, results, strict=True)}, None
+
+
+def _by_asked(asked: Sequence[_Asked], result: Rendering) -> _Rendered:
+    return _Rendered(
+        {item: text for item, text in zip(asked, result.texts, strict=True) if text is not None},
+        tuple((None if one.case is None else asked[one.case], one) for one in result.failures),
+    )
+
+
+def _facts(side: TemplateSource, rendered: _Rendered | None) -> TemplateFacts:
+    texts = {} if rendered is None else rendered.texts
+    return TemplateFacts(
+        file=side.file,
+        field=side.field,
+        names=tuple(sorted(side.texts)),
+        sha256=side.sha256,
+        num_characters=sum(map(len, side.texts.values())) if side.texts else None,
+        has_thinking_switch=None if (same := _same(texts, "off", "on")) is None else not same,
+        other_thinking_switch=_other_switch(texts),
+        default_thinking=_default_thinking(texts),
+        generation_prompts={
+            mode: prompt for mode in THINKING if (prompt := _generation_prompt(texts, mode)) is not None
+        },
+        problem=side.problem,
+    )
+
+
+def _same(texts: dict[_Asked, str], one: Thinking, other: Thinking) -> bool | None:
+    """Whether two modes render the same everywhere; `None` where no conversation rendered in both."""
+    pairs = [
+        (texts[_Asked(item.name, one)], texts[_Asked(item.name, other)])
+        for item in conversations()
+        if _Asked(item.name, one) in texts and _Asked(item.name, other) in texts
+    ]
+    return all(first == second for first, second in pairs) if pairs else None
+
+
+def _default_thinking(texts: dict[_Asked, str]) -> Literal["off", "on"] | None:
+    if _same(texts, "off", "on") is not False:
+        return None
+    if _same(texts, "template", "on"):
+        return "on"
+    return "off" if _same(texts, "template", "off") else None
+
+
+def _other_switch(texts: dict[_Asked, str]) -> str | None:
+    for name in _OTHER_SWITCHES:
+        off, on = (texts.get(_Asked(PLAIN_CASE, None, (name, value))) for value in (False, True))
+        if off is not None and on is not None and off != on:
+            return name
+    return None
+
+
+def _generation_prompt(texts: dict[_Asked, str], mode: Thinking) -> str | None:
+    """What `add_generation_prompt` adds to the plain conversation."""
+    without, with_ = (texts.get(_Asked(name, mode)) for name in (WITHOUT_PROMPT, PLAIN_CASE))
+    if without is None or with_ is None:
+        return None
+    prompt = with_[first_difference(without, with_) :]
+    return prompt if len(prompt) <= _MAX_PROMPT else prompt[:_MAX_PROMPT] + "…"
+
+
+def _parted(rendered: dict[Role, _Rendered]) -> list[_Asked]:
+    """What both sides rendered, and not the same."""
+    if set(rendered) != {"target", "draft"}:
+        return []
+    target, draft = rendered["target"].texts, rendered["draft"].texts
+    return [
+        asked
+        for asked in _everything_asked()
+        if asked.thinking is not None and asked in target and asked in draft and target[asked] != draft[asked]
+    ]
+
+
+def _differences(
+    parted: Sequence[_Asked], rendered: dict[Role, _Rendered], target_folder: Path
+) -> tuple[TemplateDifference, ...]:
+    if not parted:
+        return ()
+    shown = parted[:_MAX_DIFFERENCES]
+    pairs = [(rendered["target"].texts[asked], rendered["draft"].texts[asked]) for asked in shown]
+    ids = encode_all(target_folder, [text for pair in pairs for text in pair])
     found = []
-    for number, difference in enumerate(plain):
-        mine, other = tokens[2 * number], tokens[2 * number + 1]
-        place = next(
-            (index for index, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]),
-            min(len(mine), len(other)),
-        )
-        found.append(
-            msgspec.structs.replace(
-                difference,
-                token_index=place,
-                target_token=_token(mine, place),
-                draft_token=_token(other, place),
-            )
-        )
+    for index, (asked, (target, draft)) in enumerate(zip(shown, pairs, strict=True)):
+        assert asked.thinking is not None, "probes are not compared"
+        both = None if ids is None else (ids[2 * index], ids[2 * index + 1])
+        found.append(difference_of(target, draft, case=asked.case, thinking=asked.thinking, ids=both))
     return tuple(found)
 
 
-def _token(tokens: Sequence[str], place: int) -> str:
-    return shown(tokens[place]) if place < len(tokens) else "the end"
-
-
-def _failures(role: str, cases: Sequence[dict[str, Any]], answers: Answers | None) -> list[TemplateFailure]:
-    if answers is None:
+def _failures(role: Role, side: TemplateSource, rendered: dict[Role, _Rendered]) -> list[TemplateFailure]:
+    if side.problem is not None:
+        kind: FailureKind = "missing" if side.file is None else "unreadable"
+        return [TemplateFailure(role=role, case="", thinking=None, kind=kind, detail=side.problem)]
+    if role not in rendered:
         return []
-    found = [
+    return [
         TemplateFailure(
-            role=role,  # type: ignore[arg-type]
-            case=f"{case['name']} (thinking {case['thinking']})",
-            kind=answer["kind"],  # type: ignore[arg-type]
-            detail=answer.get("detail", ""),
+            role=role,
+            case="" if asked is None else asked.case,
+            thinking=None if asked is None else asked.thinking,
+            kind=failure.kind,
+            detail=failure.detail,
         )
-        for case, answer in zip(cases, answers, strict=True)
-        if "kind" in answer
+        for asked, failure in rendered[role].failures
+        if asked is None or asked.probe is None
     ]
-    # A template that does not compile fails everywhere for one reason.
-    return found[:1] if found and found[0].kind == "syntax" else found

@@ -97,5 +97,7 @@ def _shapes(config: DraftConfig) -> dict[str, tuple[int | None, ...]]:
         "mlp.down_proj.weight": (hidden, inner),
         "input_layernorm.weight": (hidden,),
         "post_attention_layernorm.weight": (hidden,),
+        "norm.weight": (hidden,),
+        "hidden_norm.weight": (hidden,),
         "lm_head.weight": (config.draft_vocab_size or config.vocab_size, hidden),
     }

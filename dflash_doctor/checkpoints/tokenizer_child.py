@@ -39,13 +39,13 @@ def compare_on_text(target: Path, draft: Path, *, specials: Sequence[str], max_e
     return ask({"files": [str(target), str(draft)], "specials": list(specials), "examples": max_examples})
 
 
-def encode(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """The tokens of each text.
+def encode(file: Path, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of each text, without special tokens added.
 
     Raises:
         TokenizerFailedError: as `compare_on_text`.
     """
-    answer: list[list[str]] = ask({"files": [str(file)], "texts": list(texts)})
+    answer: list[list[int]] = ask({"files": [str(file)], "texts": list(texts)})
     return answer
 
 
@@ -95,7 +95,7 @@ def _answer(request: dict[str, Any]) -> Any:
 
     loaded = [open_encoder(read_bytes(Path(file), max_bytes=_MAX_FILE_BYTES)) for file in request["files"]]
     if "texts" in request:
-        return [loaded[0].encode(text, add_special_tokens=False).tokens for text in request["texts"]]
+        return [loaded[0].encode(text, add_special_tokens=False).ids for text in request["texts"]]
     tried, difference = find_difference(
         *loaded, specials=request["specials"], max_examples=request["examples"]
     )

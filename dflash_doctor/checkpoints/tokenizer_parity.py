@@ -41,7 +41,9 @@ def compare_tokenizers(
     ours = target if isinstance(target, TokenizerFile) else read_tokenizer(target)
     theirs = read_tokenizer(draft, like=ours) if draft is not None else None
     if ours is None:
-        missing = TokenizerFacts(file=shown(str(target), 4096), problem="there is no tokenizer file")
+        missing = TokenizerFacts(
+            file=shown(str(target), 4096), problem="there is no tokenizer file", is_absent=True
+        )
         return TokenizerComparison(target=missing, draft=theirs.facts() if theirs is not None else None)
     if theirs is None or ours.problem is not None or theirs.problem is not None:
         return TokenizerComparison(target=ours.facts(), draft=theirs.facts() if theirs is not None else None)

@@ -197,5 +197,5 @@ def _unreadable(path: Path, error: UnfitFileError) -> Problem:
         file=shown(path, 4096),
         what=f"the weight file {shown(path.name)} cannot be read",
         seen=str(error),
-        remedy="download the file again",
+        remedy=error.remedy or "download the file again",
     )

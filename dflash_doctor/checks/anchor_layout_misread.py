@@ -46,8 +46,6 @@ def judge(case: Case) -> Outcome:
         block = view.config.block_size or 0
         if served.refuses is not None or served.num_draft_tokens < block:
             return settled([_misread(view)], compared=[])
-    if view.contract.method == "dflash" and view.config.dialect in ("dspark", "speculators-dspark"):
-        return settled([_wrong_method(view)], compared=[])
     trained = view.trained.num_draft_tokens
     if trained is not None and trained != served.num_draft_tokens:
         return settled([_misread(view)], compared=[])
@@ -63,29 +61,16 @@ def _misread(view: PairView) -> Finding:
     served = view.served
     assert served is not None, "the caller looked"
     field = "nested_sample_from_anchor" if view.config.nested_sample_from_anchor else "sample_from_anchor"
-    seen = served.refuses or f"{view.engine} drafts {served.num_draft_tokens} tokens of a block"
+    block = view.config.block_size
+    seen = served.refuses or f"{view.engine} drafts {served.num_draft_tokens} tokens of a block of {block}"
     return Finding(
         code="DF119",
         severity="error",
         message=f"the drafter predicts from the anchor slot and {view.engine} does not",
-        observed=f"sample_from_anchor true; {seen} of {view.config.block_size}",
+        observed=f"sample_from_anchor true; {view.engine}: {seen}",
         expected=f"{view.config.block_size} tokens, the first from the anchor",
         remedy="serve with the method that has this layout (dspark), or an engine that reads the key",
         where=view.in_draft(field),
-        causes=("block-layout-anchor",),
-    )
-
-
-def _wrong_method(view: PairView) -> Finding:
-    return Finding(
-        code="DF119",
-        severity="error",
-        message="a DSpark drafter is served with the method dflash",
-        observed=f"{view.config.architecture or view.config.dialect} predicts from the anchor slot",
-        expected="method dspark",
-        remedy="serve it with the method dspark",
-        edit="--method dspark",
-        where=view.in_draft("architecture"),
         causes=("block-layout-anchor",),
     )
 

@@ -201,6 +201,7 @@ CHECKS: tuple[CheckEntry, ...] = (
         "the mask token is missing, special, ordinary or out of range",
         static=True,
     ),
+    CheckEntry("DF132", "method-unfit", "the method is not the one the drafter was made for", static=True),
     CheckEntry("DF201", "token-ids-conflict", "target and drafter map ids to different tokens", static=True),
     CheckEntry("DF202", "tokenization-differs", "the drafter's tokenizer cuts text differently", static=True),
     CheckEntry("DF203", "chat-template-differs", "the templates render differently", static=True),

@@ -31,6 +31,7 @@ from dflash_doctor.checks.pair_view import PairView, pair_view
 from dflash_doctor.contract.pair import Reading
 from dflash_doctor.records import Finding
 
+ALWAYS_BIDIRECTIONAL = "always bidirectional"
 _FIELDS = ("is_causal", "causal", "sliding_window_non_causal", "layer_types")
 
 
@@ -73,7 +74,10 @@ def _misread(view: PairView, served: Reading, trained: tuple[bool, ...]) -> Find
     assert served.causal is not None, "the caller looked"
     wrong = sum(now != then for now, then in zip(served.causal, trained, strict=False))
     field, edit = _place(view), None
-    if field == "sliding_window_non_causal" and not any(trained):
+    by_code = served.causal_from == ALWAYS_BIDIRECTIONAL
+    if by_code:
+        pass
+    elif field == "sliding_window_non_causal" and not any(trained):
         edit = f"{view.draft.config_file}: sliding_window_non_causal = true"
     elif len(set(trained)) == 1:
         edit = f"{view.draft.config_file}: is_causal = {str(trained[0]).lower()}"
@@ -85,13 +89,22 @@ def _misread(view: PairView, served: Reading, trained: tuple[bool, ...]) -> Find
         observed=f"{view.engine}: {_words(served.causal)} ({served.causal_from}); trained: {_words(trained)} "
         f"({view.trained.causal_from})",
         expected=_words(trained),
-        remedy="write the trained causality into the key that the engine reads"
-        + (f": {edit.partition(': ')[2]}" if edit else ""),
+        remedy=_remedy(view, by_code, edit),
         edit=edit,
         where=view.in_draft(field),
         causes=("causal-flag",),
         numbers={"num_layers": len(trained), "num_misread": wrong},
     )
+
+
+def _remedy(view: PairView, by_code: bool, edit: str | None) -> str:
+    if by_code:
+        others = [item.reader for item in view.others if item.causal == view.trained.causal]
+        return (
+            f"no key changes it: serve with {' or '.join(others) or 'an engine that reads the layer types'}"
+        )
+    key = f": {edit.partition(': ')[2]}" if edit else ""
+    return f"write the trained causality into the key that the engine reads{key}"
 
 
 def _ambiguous(view: PairView) -> list[Finding]:

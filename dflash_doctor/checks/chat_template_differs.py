@@ -1,91 +1,159 @@
-"""The drafter's chat template renders conversations differently from the target's
+"""The drafter comes with another chat template than the target
 
 ## What it checks
 
-Both templates are rendered over the same conversations and compared text by text, token by token at the
-first difference; and what each puts before the answer (the generation prompt), with thinking on and off.
+Where the drafter's folder has a chat template of its own, both templates render the same conversations
+(with and without a system message, several turns, tools, reasoning, empty and unusual content), each with
+thinking off, on and not said. The renderings and the generation prompts (what is added to make the model
+answer) are compared. It is an error when the generation prompt differs in the mode that this run asks
+for, and a warning when anything else does.
 
 ## Why it matters
 
-Engines render with the target's template, so the drafter's is evidence of what it was trained on. A suffix
-of 14 tokens before the answer accounted for nearly all of a change in acceptance
-(lightseekorg/tokenspeed#1305); on the bundled pair another format takes the acceptance length from 4.30 to
-1.28.
+Engines render with the target's template only. A drafter that comes with another one was most likely
+trained on text in that other form: it then drafts in a context that it never saw. The end of the prompt
+matters most, because every answer begins there: in one report a few tokens of assistant suffix explained
+nearly the whole loss of acceptance.
 
 ## Example
 
-    DF203 the templates put different text before the answer
-      observed: thinking off: target '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n', drafter
-                '<|im_start|>assistant\\n'
+    DF203 the drafter's chat template opens the answer in another way
+      observed: thinking off: the target's adds '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n',
+                the drafter's '<|im_start|>assistant\\n'; 19 of 57 renderings differ
+      expected: the same prompt as in the drafter's training
+      do:       find out which template the drafter was trained with
 
 ## What to do
 
-Render one template everywhere. Ask the release which one the drafter was trained with.
+Find out which template the drafter was trained with. If it was the drafter's own: measure acceptance once
+with prompts in that form; take a drafter trained on the target's template, or give the engine the
+drafter's (`--chat-template` in vLLM and SGLang), which changes what the target is asked as well. If it was
+the target's: the file in the drafter's folder is a left-over; replace it.
 """
 
 from __future__ import annotations
 
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
-from dflash_doctor.contract.templates import TemplateComparison
+from dflash_doctor.checks.quoted_text import quoted
+from dflash_doctor.contract.templates import TemplateComparison, TemplateDifference, Thinking
 from dflash_doctor.records import Finding, Where
+
+_MAX_NAMED = 4
+_MODE_WORDS = {"off": "thinking off", "on": "thinking on", "template": "thinking not said"}
 
 
 def judge(case: Case) -> Outcome:
-    """Judge the differences."""
+    """Compare what both templates rendered."""
     contract = case.evidence.contract
     if contract is None or contract.templates is None:
-        return skipped("not checked: the chat templates were not read")
-    found = contract.templates
-    for facts, role in ((found.target, "target"), (found.draft, "drafter")):
-        if facts is None:
-            return skipped(f"not checked: the {role} brings no chat template")
+        return skipped("not checked: nobody looked at the chat templates")
+    seen = contract.templates
+    open_ = _not_comparable(seen)
+    if open_:
+        return settled((), compared=(), unchecked=[open_])
+    if seen.is_identical:
+        return settled((), compared=["both chat templates are the same text"])
+    prompts = _prompts(seen, contract.thinking)
+    one_sided = _one_sided(seen)
+    is_prompt = prompts is not None and prompts[0] != prompts[1]
+    unchecked = [] if prompts else [f"the generation prompt with {_mode_words(contract.thinking)}"]
+    if not seen.num_differing and not one_sided and not is_prompt:
+        compared = [f"both chat templates render the same in all {seen.num_cases} cases"]
+        return settled((), compared=compared, unchecked=unchecked)
+    finding = _finding(seen, contract.thinking, prompts if is_prompt else None, one_sided)
+    return settled([finding], compared=[finding.observed], unchecked=unchecked)
+
+
+def _not_comparable(seen: TemplateComparison) -> str | None:
+    """Why there are not two renderings, in words; `None` where there are."""
+    if seen.problem is not None:
+        return f"no chat template could be rendered ({seen.problem})"
+    if seen.draft is None:
+        return "there is no drafter folder to read a chat template from"
+    for who, facts in (("target", seen.target), ("drafter", seen.draft)):
+        if facts.file is None:
+            return f"the {who} has no chat template of its own"
         if facts.problem is not None:
-            return skipped(f"not checked: the {role}'s template: {facts.problem}")
-    if not found.num_cases:
-        return skipped("not checked: no conversation is rendered by both templates")
-    if not found.num_differing:
-        return settled([], compared=[f"{found.num_cases} conversations are rendered alike"])
-    prompts = _generation_prompts(found, contract.thinking)
-    return settled([prompts if prompts is not None else _texts(found)], compared=[])
+            return f"the {who}'s chat template cannot be read ({facts.problem})"
+    if not seen.is_identical and not seen.num_cases:
+        return "no conversation was rendered by both chat templates"
+    return None
 
 
-def _generation_prompts(found: TemplateComparison, mode: str) -> Finding | None:
-    """The finding where the text before the answer differs in the mode that is served."""
-    assert found.target is not None, "the caller looked"
-    assert found.draft is not None, "the caller looked"
-    ours, theirs = found.target.generation_prompts.get(mode), found.draft.generation_prompts.get(mode)
-    if ours is None or theirs is None or ours == theirs:
-        return None
+def _prompts(seen: TemplateComparison, thinking: str) -> tuple[str, str] | None:
+    """Both generation prompts in the mode asked for; `None` where one is not known."""
+    found = [
+        text
+        for facts in (seen.target, seen.draft)
+        if facts is not None
+        for mode, text in facts.generation_prompts.items()
+        if mode == thinking
+    ]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _one_sided(seen: TemplateComparison) -> list[str]:
+    """Conversations that one template renders and the other does not, by name."""
+    failed = {
+        role: {(item.case, item.thinking) for item in seen.failures if item.role == role and item.case}
+        for role in ("target", "draft")
+    }
+    if any(not item.case for item in seen.failures):
+        return []  # one was given up as a whole: what it would have rendered is not known
+    return sorted({name for name, _ in failed["target"] ^ failed["draft"]})
+
+
+def _finding(
+    seen: TemplateComparison, thinking: str, prompts: tuple[str, str] | None, one_sided: list[str]
+) -> Finding:
+    parts = []
+    if prompts is not None:
+        target, draft = (quoted(text) for text in prompts)
+        parts.append(f"{_mode_words(thinking)}: the target's adds {target}, the drafter's {draft}")
+    if seen.num_differing:
+        cases = _some(list(seen.differing_cases))
+        parts.append(f"{seen.num_differing} of {seen.num_cases} renderings differ ({cases})")
+        parts.append(_first_words(_to_show(seen, thinking)))
+    if one_sided:
+        parts.append(f"only one of the two renders {_some(one_sided)}")
+    what = "opens the answer in another way" if prompts else "renders conversations in another way"
+    assert seen.draft is not None, "there were two to compare"
     return Finding(
         code="DF203",
-        severity="error",
-        message="the templates put different text before the answer",
-        observed=f"thinking {mode}: target {ours!r}, drafter {theirs!r}",
-        expected="the text that the drafter was trained with",
-        remedy="render one template everywhere; ask the release which one the drafter was trained with",
-        where=Where(file=found.draft.file, field=found.draft.field),
-        causes=("chat-template-mismatch", "thinking-mode-mismatch"),
-    )
-
-
-def _texts(found: TemplateComparison) -> Finding:
-    assert found.draft is not None, "the caller looked"
-    first = found.differences[0]
-    tokens = (
-        f"; token {first.token_index}: {first.target_token!r} / {first.draft_token!r}"
-        if first.token_index is not None
-        else ""
-    )
-    return Finding(
-        code="DF203",
-        severity="warning",
-        message="the templates render conversations differently",
-        observed=f"{found.num_differing} of {found.num_cases}, first {first.case} (thinking {first.thinking})"
-        f" at character {first.index}: target '{first.target_excerpt}', "
-        f"drafter '{first.draft_excerpt}'{tokens}",
-        expected="the same text; engines render with the target's template",
-        remedy="ask the release which one the drafter was trained with; measure: dflash-doctor diagnose",
-        where=Where(file=found.draft.file, field=found.draft.field),
+        severity="error" if prompts else "warning",
+        message=f"the drafter's chat template {what}",
+        observed="; ".join(parts),
+        expected="the same prompt as in the drafter's training",
+        remedy="find out which template the drafter was trained with: engines render with the target's, so a "
+        "drafter trained on its own sees prompts it does not know",
+        where=Where(file=seen.draft.file, field=seen.draft.field),
         causes=("chat-template-mismatch",),
-        numbers={"num_differing": found.num_differing, "num_cases": found.num_cases},
+        numbers={"num_differing": seen.num_differing, "num_renderings": seen.num_cases},
     )
+
+
+def _to_show(seen: TemplateComparison, thinking: str) -> TemplateDifference:
+    """The first difference in the mode asked for, else the first."""
+    in_mode = [item for item in seen.differences if item.thinking == thinking]
+    return (in_mode or list(seen.differences))[0]
+
+
+def _first_words(difference: TemplateDifference) -> str:
+    words = (
+        f"first in {difference.case}, {_mode_words(difference.thinking)}, at character "
+        f"{difference.char_index}: target {quoted(difference.target_excerpt)}, "
+        f"drafter {quoted(difference.draft_excerpt)}"
+    )
+    if difference.token_index is None:
+        return words
+    ids = ["the end" if one is None else f"id {one}" for one in (difference.target_id, difference.draft_id)]
+    return f"{words} (token {difference.token_index}: {ids[0]} against {ids[1]})"
+
+
+def _mode_words(thinking: Thinking | str) -> str:
+    return _MODE_WORDS.get(thinking, f"thinking {thinking}")
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,24 +1,31 @@
-"""A chat template does not render
+"""A chat template cannot be rendered
 
 ## What it checks
 
-Both templates are rendered over conversations of every kind (system message, several turns, tools,
-reasoning in the history, empty and strange content), in a sandbox of their own with limits on time, memory
-and output. Syntax errors, endless loops, attempts to leave the sandbox and refusals are told apart.
+The chat templates of target and drafter render a set of conversations in a sandbox, as Transformers
+renders them, with limits on time, memory and output. It is an error when the target's template is not
+valid, fails on a single user message, does not stop, or reaches for what a template may not touch; the
+same is a warning for the drafter's, which no engine renders. A template that refuses some conversations
+(a system message, tools) with a message of its own is in order.
 
 ## Why it matters
 
-The engine renders with the target's template. A template that fails turns requests into errors 400; one
-that loops holds the server. That some templates refuse a system message or tools by design is a note.
+A template that fails is a server that starts well and answers every chat request with an error; one that
+loops takes a core for ever, in the process that serves everyone else. And where a template does not
+render, nothing can be said of the prompts that the drafter will see.
 
 ## Example
 
-    DF204 the target's chat template does not compile
-      observed: line 12: Encountered unknown tag 'endfor'
+    DF204 the target's chat template is not valid
+      observed: chat_template.jinja: Unexpected end of template (line 12)
+      expected: every usual conversation renders
+      do:       put right the template, or take it from the original checkpoint
 
 ## What to do
 
-Restore the template from the original release.
+Take `chat_template.jinja` and `tokenizer_config.json` from the original checkpoint again, or put right the
+line that is named. A template that was refused as unsafe should not be served at all. A base model without
+any template can only be given raw text.
 """
 
 from __future__ import annotations
@@ -26,81 +33,102 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
-from dflash_doctor.contract.templates import TemplateComparison, TemplateFacts, TemplateFailure
-from dflash_doctor.records import Finding, Where
+from dflash_doctor.checks.quoted_text import quoted, shown
+from dflash_doctor.contract.templates import (
+    PLAIN_CASE,
+    FailureKind,
+    Role,
+    TemplateComparison,
+    TemplateFacts,
+    TemplateFailure,
+)
+from dflash_doctor.records import Finding, Severity, Where
 
-_MESSAGES = {
-    "syntax": "the {role}'s chat template does not compile",
-    "refused": "the {role}'s chat template refuses some conversations",
-    "error": "the {role}'s chat template fails on some conversations",
-    "unsafe": "the {role}'s chat template reaches for what no template should",
-    "time-limit": "the {role}'s chat template does not end",
-    "output-too-large": "the {role}'s chat template writes without end",
-    "crashed": "the {role}'s chat template ends the process that renders it",
+_WORDS: dict[FailureKind, str] = {
+    "unreadable": "cannot be read",
+    "syntax": "is not valid",
+    "refused": "refuses a single user message",
+    "error": "fails",
+    "time-limit": "does not stop",
+    "memory-limit": "takes more memory than it may",
+    "output-too-large": "writes more than it may",
+    "unsafe": "reaches for what a template may not touch",
 }
+_NAMES: dict[Role, str] = {"target": "target", "draft": "drafter"}
+_BY_CONVERSATION: tuple[FailureKind, ...] = ("refused", "error")
+"""Kinds that weigh less where the plain conversation renders."""
 
 
 def judge(case: Case) -> Outcome:
-    """Judge what did not render."""
+    """Look at what could not be rendered."""
     contract = case.evidence.contract
     if contract is None or contract.templates is None:
-        return skipped("not checked: the chat templates were not read")
-    found = contract.templates
-    if found.target is None:
-        return skipped("not checked: the target brings no chat template")
-    findings = []
-    compared = []
-    for role, facts in (("target", found.target), ("drafter", found.draft)):
+        return skipped("not checked: nobody looked at the chat templates")
+    seen = contract.templates
+    if seen.problem is not None:
+        return settled((), compared=(), unchecked=[f"no chat template could be rendered ({seen.problem})"])
+    findings: list[Finding] = []
+    compared: list[str] = []
+    unchecked: list[str] = []
+    sides: tuple[tuple[Role, TemplateFacts | None], ...] = (("target", seen.target), ("draft", seen.draft))
+    for role, facts in sides:
         if facts is None:
             continue
-        if facts.problem is not None:
-            findings.append(_unreadable(role, facts))
+        failures = [item for item in seen.failures if item.role == role]
+        if facts.file is None:
+            unchecked.append(f"the {_NAMES[role]} has no chat template")
             continue
-        failures = _of(found, role)
-        findings += _findings(role, facts, failures)
-        compared.append(f"the {role}'s template renders" + ("" if not failures else " most conversations"))
-    return settled(findings, compared=compared)
+        found = _findings(role, facts, failures)
+        findings += found
+        if not found:
+            compared.append(_in_order(role, seen, failures))
+    return settled(findings, compared=compared, unchecked=unchecked)
 
 
-def _of(found: TemplateComparison, role: str) -> list[TemplateFailure]:
-    return [item for item in found.failures if item.role == ("target" if role == "target" else "draft")]
+def _findings(role: Role, facts: TemplateFacts, failures: Sequence[TemplateFailure]) -> list[Finding]:
+    kinds = dict.fromkeys(item.kind for item in failures)
+    found = [_finding(role, facts, [item for item in failures if item.kind == kind]) for kind in kinds]
+    return [finding for finding in found if finding is not None]
 
 
-def _findings(role: str, facts: TemplateFacts, failures: Sequence[TemplateFailure]) -> list[Finding]:
-    """One finding for each way of failing."""
-    found = []
-    for kind in dict.fromkeys(item.kind for item in failures):
-        same = [item for item in failures if item.kind == kind]
-        by_design = kind == "refused"
-        severity = "info" if by_design else "error" if role == "target" else "warning"
-        where = (
-            "every conversation" if kind == "syntax" else f"{len(same)} conversations, first {same[0].case}"
+def _finding(role: Role, facts: TemplateFacts, failures: Sequence[TemplateFailure]) -> Finding | None:
+    """What failures of one kind amount to; `None` where the template is in order all the same."""
+    first = failures[0]
+    cases = list(dict.fromkeys(item.case for item in failures if item.case))
+    is_basic = any(item.case in ("", PLAIN_CASE) for item in failures)
+    if first.kind == "missing" or (first.kind == "refused" and not is_basic):
+        return None
+    weighs_less = first.kind in _BY_CONVERSATION and not is_basic
+    words = _WORDS[first.kind] + (f" on {cases[0]}" if weighs_less else "")
+    observed = shown(first.detail, max_characters=200)
+    if len(cases) > 1:
+        observed += (
+            f"; in {len(cases)} conversations ({cases[0]}, {cases[1]}{', …' if len(cases) > 2 else ''})"
         )
-        found.append(
-            Finding(
-                code="DF204",
-                severity=severity,  # type: ignore[arg-type]
-                message=_MESSAGES[kind].format(role=role),
-                observed=f"{where}: {same[0].detail}",
-                expected="a text for every conversation" if not by_design else "a refusal where it is meant",
-                remedy="nothing, if that is the release's own rule"
-                if by_design
-                else "restore the template from the original release",
-                where=Where(file=facts.file, field=facts.field),
-                causes=() if by_design else ("chat-template-mismatch",),
-            )
-        )
-    return found
-
-
-def _unreadable(role: str, facts: TemplateFacts) -> Finding:
     return Finding(
         code="DF204",
-        severity="error" if role == "target" else "warning",
-        message=f"the {role}'s chat template cannot be read",
-        observed=facts.problem or "",
-        expected="a Jinja template",
-        remedy="restore the template from the original release",
+        severity=_severity(role, weighs_less=weighs_less),
+        message=f"the {_NAMES[role]}'s chat template {words}",
+        observed=f"{facts.file}: {observed.removeprefix(f'{facts.file}: ')}",
+        expected="every usual conversation renders",
+        remedy="put right the template, or take it from the original checkpoint",
         where=Where(file=facts.file, field=facts.field),
-        causes=("chat-template-mismatch",),
+        numbers={"num_conversations": len(cases)} if cases else {},
     )
+
+
+def _severity(role: Role, *, weighs_less: bool) -> Severity:
+    if role == "target":
+        return "warning" if weighs_less else "error"
+    return "info" if weighs_less else "warning"
+
+
+def _in_order(role: Role, seen: TemplateComparison, failures: Sequence[TemplateFailure]) -> str:
+    words = f"the {_NAMES[role]}'s chat template renders"
+    if role == "draft" and seen.is_identical:
+        return "the drafter's chat template is the same text"
+    refused = list(dict.fromkeys(item.case for item in failures if item.kind == "refused"))
+    if not refused:
+        return words
+    reason = next(item.detail for item in failures if item.kind == "refused")
+    return f"{words}; it refuses {', '.join(refused)} ({quoted(reason)})"

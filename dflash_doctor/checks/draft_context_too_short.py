@@ -23,9 +23,13 @@ Limit `max_model_len`, or give the drafter an override of its own if its trainin
 
 from __future__ import annotations
 
+import re
+
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
 from dflash_doctor.checks.pair_view import PairView, pair_view
 from dflash_doctor.records import Finding
+
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
 
 
 def judge(case: Case) -> Outcome:
@@ -57,11 +61,23 @@ def judge(case: Case) -> Outcome:
     return settled([finding], compared=[])
 
 
+def _length(asked: object) -> int | None:
+    """A length as vLLM takes it: `64k` is 64,000, `64K` is 65,536; `None` for `auto`, -1 and the like."""
+    if isinstance(asked, int):
+        return None if isinstance(asked, bool) or asked <= 0 else asked
+    match = _HUMAN.fullmatch(str(asked))
+    if match is None:
+        return None
+    number, unit = float(match.group(1)), match.group(2)
+    power = " kmg".index(unit.lower() or " ")
+    return int(number * (1024 if unit.isupper() else 1000) ** power)
+
+
 def _served(view: PairView) -> tuple[int | None, bool]:
     """The served length, and whether an argument asks for it."""
     asked = view.argument("max_model_len", "context_length")
-    if isinstance(asked, int) and not isinstance(asked, bool):
-        return asked, True
+    if asked is not None:
+        return _length(asked), True
     overrides = view.argument("hf_overrides")
     if isinstance(overrides, dict) and isinstance(overrides.get("max_position_embeddings"), int):
         return overrides["max_position_embeddings"], True

@@ -26,6 +26,8 @@ from dflash_doctor.checks.pair_view import PairView, pair_view
 from dflash_doctor.records import Finding
 
 _OFF = ("0", "false", "False", "")
+_NAMED_DFLASH = ("z-lab", "dflash2", "mimo", "modelopt", "nemotron")
+"""Families whose class names all have DFlash in them."""
 
 
 def judge(case: Case) -> Outcome:
@@ -49,8 +51,28 @@ def judge(case: Case) -> Outcome:
             causes=("backend-capability-missing",),
         )
         return settled([finding], compared=[])
-    findings = [item for need in served.needs if (item := _need(view, need)) is not None]
+    findings = _unknown_class(view)
+    findings += [item for need in served.needs if (item := _need(view, need)) is not None]
     return settled(findings, compared=[f"{view.engine} has code for {view.config.dialect} drafters"])
+
+
+def _unknown_class(view: PairView) -> list[Finding]:
+    """Engines choose the code by the class name, whatever else the config says."""
+    name = view.config.architecture
+    if view.config.dialect not in _NAMED_DFLASH or name is None or "dflash" in name.lower():
+        return []
+    return [
+        Finding(
+            code="DF120",
+            severity="error",
+            message="the class that the config names is no drafter",
+            observed=f"architectures {name}, beside the keys of a {view.config.dialect} drafter",
+            expected="DFlashDraftModel or a relative of it",
+            remedy="restore architectures from the original release: engines choose the code by it",
+            where=view.in_draft("architecture"),
+            causes=("backend-capability-missing",),
+        )
+    ]
 
 
 def _need(view: PairView, need: str) -> Finding | None:

@@ -128,11 +128,14 @@ def _is_forgotten(view: PairView, kinds: tuple[str, ...]) -> bool:
 
 
 def _lost(view: PairView, seen: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> Finding:
+    able = [item.reader for item in view.others if item.windows == wanted]
+    remedy = "state layer_types and sliding_window at top level"
     return _finding(
         f"{view.engine} would not run the drafter's windows",
         f"{view.engine} sees {_words(seen)}; the drafter has {_words(wanted)}",
         _words(wanted),
         view.in_draft("use_swa" if view.config.use_swa else "sliding_window"),
+        remedy=f"{remedy}, or serve with {' or '.join(able)}" if able else remedy,
     )
 
 
@@ -153,14 +156,22 @@ def _portability(view: PairView, kinds: tuple[str, ...]) -> list[Finding]:
     ]
 
 
-def _finding(message: str, observed: str, expected: str, where: Where, *, edit: str | None = None) -> Finding:
+def _finding(
+    message: str,
+    observed: str,
+    expected: str,
+    where: Where,
+    *,
+    edit: str | None = None,
+    remedy: str = "correct layer_types, sliding_window and use_swa as the drafter was trained",
+) -> Finding:
     return Finding(
         code="DF117",
         severity="error",
         message=message,
         observed=observed,
         expected=expected,
-        remedy="correct layer_types, sliding_window and use_swa as the drafter was trained",
+        remedy=remedy,
         edit=edit,
         where=where,
         causes=("sliding-window-ignored",),

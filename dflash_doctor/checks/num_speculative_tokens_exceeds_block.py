@@ -73,7 +73,8 @@ def _live(case: Case, facts: EngineFacts) -> Outcome:
     if contract is not None and contract.pair is not None and contract.pair.draft is not None:
         view = pair_view(case)
         where = view.in_draft("block_size") if isinstance(view, PairView) else where
-    return _exceeds(num_tokens, widest, facts.block_size, observed, where)
+    flag = f"--num-speculative-tokens {widest}"
+    return _exceeds(num_tokens, widest, facts.block_size, observed, where, flag)
 
 
 def _static(case: Case, view: PairView) -> Outcome:
@@ -81,27 +82,38 @@ def _static(case: Case, view: PairView) -> Outcome:
     widest = served.num_draft_tokens if served is not None else None
     if block is None or widest is None:
         return skipped("not checked: the draft config names no block_size")
-    asked, how = _asked(case, view)
+    if widest < 1:
+        return _exceeds(1, 0, block, f"block_size {block}", view.in_draft("block_size"), None)
+    asked, how, edit = _asked(case, view, widest)
     if asked is None:
         return passed(f"K is not given: {widest} tokens are drafted from a block of {block}")
     if asked <= widest:
         return passed(f"K = {asked} is within the block (block_size {block})")
-    return _exceeds(asked, widest, block, f"K = {asked} ({how})", view.in_draft("block_size"))
+    return _exceeds(asked, widest, block, f"K = {asked} ({how})", view.in_draft("block_size"), edit)
 
 
-def _asked(case: Case, view: PairView) -> tuple[int | None, str]:
-    """K as it was asked for; arguments that count the anchor have one more."""
+def _asked(case: Case, view: PairView, widest: int) -> tuple[int | None, str, str | None]:
+    """K as it was asked for, by whom, and the edit that puts it right.
+
+    Arguments that count the anchor have one more; without any, the drafter's own proposal counts.
+    """
     for name in _COUNTING_THE_ANCHOR:
         width: Any = view.argument(name)
         if isinstance(width, int) and not isinstance(width, bool):
-            return width - 1, f"{name} {width} counts the anchor"
+            edit = f"--engine-arg {name}={widest + 1}"
+            return width - 1, f"{name} {width} counts the anchor", edit
     nested = view.speculative("num_speculative_tokens")
     if isinstance(nested, int) and not isinstance(nested, bool):
-        return nested, "engine argument"
-    return case.num_speculative_tokens, "num_speculative_tokens"
+        return nested, "engine argument", f"--engine-arg speculative_config.num_speculative_tokens={widest}"
+    flag = f"--num-speculative-tokens {widest}"
+    if case.num_speculative_tokens is not None:
+        return case.num_speculative_tokens, "num_speculative_tokens", flag
+    return view.config.proposed_tokens, "the drafter's own proposal_methods", flag
 
 
-def _exceeds(num_tokens: int, widest: int, block: int, observed: str, where: Where) -> Outcome:
+def _exceeds(
+    num_tokens: int, widest: int, block: int, observed: str, where: Where, edit: str | None
+) -> Outcome:
     finding = Finding(
         code="DF101",
         severity="error",
@@ -111,7 +123,7 @@ def _exceeds(num_tokens: int, widest: int, block: int, observed: str, where: Whe
         if widest < block
         else f"at most {widest} (block_size {block})",
         remedy=f"set num_speculative_tokens to {widest}",
-        edit=f"--num-speculative-tokens {widest}",
+        edit=edit,
         where=where,
         causes=("num-speculative-tokens-exceeds-block",),
         numbers={"num_speculative_tokens": num_tokens, "block_size": block},

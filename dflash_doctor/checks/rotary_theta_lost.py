@@ -15,7 +15,7 @@ acceptance length from 4.30 to 1.24. Drafters that were trained at 10,000 do bet
 ## Example
 
     DF115 the drafter's config names no rope_theta, and vllm takes another than training
-      observed: vllm 1,000,000 (vllm's default); training 10,000
+      observed: vllm 1,000,000 (the default of vllm); training 10,000
 
 ## What to do
 

@@ -25,7 +25,7 @@ Take a drafter made for this tokenizer; restore the tokenizer files from the ori
 from __future__ import annotations
 
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
-from dflash_doctor.contract.tokenizers import TokenizerComparison
+from dflash_doctor.contract.tokenizers import TokenizerComparison, TokenizerFacts
 from dflash_doctor.records import Finding, Where
 
 
@@ -36,11 +36,13 @@ def judge(case: Case) -> Outcome:
         return skipped("not checked: the tokenizers were not read")
     found = contract.tokenizers
     if found.target.problem is not None:
-        return skipped(f"not checked: the target's tokenizer: {found.target.problem}")
+        if found.target.is_absent:
+            return skipped("not checked: the target brings no tokenizer file")
+        return settled([_unreadable(found.target, "target")], compared=[])
     if found.draft is None:
         return skipped("not checked: the drafter brings no tokenizer")
     if found.draft.problem is not None:
-        return settled([_unreadable(found)], compared=[], unchecked=["the drafter's tokenizer"])
+        return settled([_unreadable(found.draft, "drafter")], compared=[], unchecked=["the ids"])
     if found.classification == "conflicting":
         return settled([_conflict(found)], compared=[])
     return settled(_notes(found), compared=[_words(found)])
@@ -79,16 +81,18 @@ def _conflict(found: TokenizerComparison) -> Finding:
     )
 
 
-def _unreadable(found: TokenizerComparison) -> Finding:
-    assert found.draft is not None, "the caller looked"
+def _unreadable(facts: TokenizerFacts, role: str) -> Finding:
+    """Engines use the target's file: without it they do not start. The drafter's is evidence only."""
     return Finding(
         code="DF201",
-        severity="warning",
-        message="the drafter's tokenizer cannot be read",
-        observed=found.draft.problem or "",
+        severity="error" if role == "target" else "warning",
+        message=f"the {role}'s tokenizer cannot be read",
+        observed=facts.problem or "",
         expected="a tokenizer.json",
-        remedy="restore the file from the original release, or remove it: engines use the target's",
-        where=Where(file=found.draft.file),
+        remedy="restore the file from the original release"
+        + ("" if role == "target" else ", or remove it: engines use the target's"),
+        where=Where(file=facts.file),
+        causes=("tokenizer-conflict",),
     )
 
 

@@ -29,6 +29,8 @@ import unicodedata
 from dflash_doctor.checks.base import Case, Outcome, settled, skipped
 from dflash_doctor.records import Finding, Where
 
+_MAX_TOKENS = 8
+
 
 def judge(case: Case) -> Outcome:
     """Judge the smallest text that differs."""
@@ -53,14 +55,20 @@ def judge(case: Case) -> Outcome:
         code="DF202",
         severity="warning",
         message="the drafter's tokenizer cuts text differently",
-        observed=f"{_spelled(difference.text)}: target {list(difference.target_tokens)}, "
-        f"drafter {list(difference.draft_tokens)}",
+        observed=f"{_spelled(difference.text)}: target {_some(difference.target_tokens)}, "
+        f"drafter {_some(difference.draft_tokens)}",
         expected="the same tokens; engines cut with the target's tokenizer",
         remedy="ask the release which tokenizer the drafter was trained with",
         where=Where(file=found.draft.file),
         causes=("tokenizer-conflict",),
     )
     return settled([finding], compared=[])
+
+
+def _some(tokens: tuple[str, ...]) -> str:
+    """The first few tokens."""
+    shown = list(tokens[:_MAX_TOKENS])
+    return str(shown) if len(tokens) <= _MAX_TOKENS else f"{shown} and {len(tokens) - _MAX_TOKENS:,} more"
 
 
 def _spelled(text: str) -> str:

@@ -50,6 +50,7 @@ def judge(case: Case) -> Outcome:
             compared.append(f"{words} {real:,}")
         else:
             findings.append(_shape(view, field, words, said, real, of_target))
+    findings += _other_vocabulary(view) if view.config.dialect == "draft-model" else []
     findings += _named(view, compared, unchecked)
     return settled(findings, compared=compared, unchecked=unchecked)
 
@@ -82,6 +83,14 @@ def _shape(view: PairView, field: str, words: str, said: int, real: int, of_targ
         causes=("wrong-drafter-for-target",),
         numbers={"stated": said, "target": real},
     )
+
+
+def _other_vocabulary(view: PairView) -> list[Finding]:
+    """A draft model proposes ids of its own table, so both tables must have the same rows."""
+    said, real = view.config.vocab_size, view.target_config.vocab_size if view.target_config else None
+    if said is None or real is None or said == real:
+        return []
+    return [_shape(view, "vocab_size", "vocabulary size", said, real, "vocab_size")]
 
 
 def _named(view: PairView, compared: list[str], unchecked: list[str]) -> list[Finding]:

@@ -260,6 +260,10 @@ class TensorCensus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Tensor, its shape, the shape that the config asks for."""
 
 
+GUESSED = "guessed from the numbers of layers"
+"""Where taps come from that no file states."""
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one engine would do with a drafter's files."""
 
@@ -271,7 +275,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taps: tuple[int, ...] | None = None
     """Outputs of these target layers; `None` where it cannot be known."""
     taps_from: str = ""
-    """Where the taps come from: a key path, `guessed from the number of layers`, `target's defaults`."""
+    """Where the taps come from: a key path, `GUESSED`, or the target class's defaults."""
     num_draft_tokens: int | None = None
     """Draft tokens in one full block."""
     width_argument: str = ""

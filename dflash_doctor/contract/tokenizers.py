@@ -28,6 +28,8 @@ class TokenizerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     file: str
     problem: str | None = None
     """Why it was not read; `None` where it was."""
+    is_absent: bool = False
+    """There is no file at all, of this format or another."""
     kind: str | None = None
     """BPE, Unigram, WordPiece, WordLevel."""
     num_ids: int = 0

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dflash_doctor.contract.environment import LockDifference
 from dflash_doctor.environment.answers import write_atomically
 from dflash_doctor.environment.lock_weights import weigh
@@ -16,7 +18,22 @@ FORMAT = "dflash-doctor environment lock"
 VERSION = 1
 _MAX_BYTES = 4 * 1024 * 1024
 _MAX_DEPTH = 16
+_LOCK_AGAIN = "lock this environment again: dflash-doctor env --lock FILE"
 _ORDER = {"breaking": 0, "risky": 1, "harmless": 2}
+
+
+class _Required(msgspec.Struct):
+    """What a lock must hold: without one of these a change could not be seen."""
+
+    python: str
+    os: str
+    machine: str
+    gpus: list[str]
+    torch_build: dict[str, str | None]
+    packages: dict[str, str | None]
+    commits: dict[str, str]
+    development_builds: dict[str, str]
+    variables: dict[str, str]
 
 
 def write_lock(path: Path, snapshot: Mapping[str, Any]) -> None:
@@ -53,10 +70,16 @@ def read_lock(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise _unreadable(path, "it was not written by env --lock")
     if document.get("version") != VERSION:
-        raise _unreadable(path, f"lock version {document.get('version')!r}; this doctor reads {VERSION}")
+        raise _unreadable(
+            path, f"lock version {document.get('version')!r}; this doctor reads {VERSION}", remedy=_LOCK_AGAIN
+        )
     snapshot = document.get("environment")
     if not isinstance(snapshot, dict) or _depth(snapshot) > _MAX_DEPTH:
         raise _unreadable(path, "its environment is no table")
+    try:
+        msgspec.convert(snapshot, _Required)
+    except msgspec.ValidationError as error:
+        raise _unreadable(path, f"its environment: {error}", remedy=_LOCK_AGAIN) from error
     return snapshot
 
 
@@ -144,9 +167,11 @@ def _depth(value: Any, depth: int = 0) -> int:
     return max((_depth(item, depth + 1) for item in items), default=depth)
 
 
-def _unreadable(path: Path, why: str) -> UsageError:
+def _unreadable(
+    path: Path, why: str, *, remedy: str = "name a file that dflash-doctor env --lock wrote"
+) -> UsageError:
     return UsageError(
         "the lock file cannot be read",
         seen=f"{path}: {why}",
-        remedy="name a file that dflash-doctor env --lock wrote",
+        remedy=remedy,
     )

@@ -122,7 +122,7 @@ def _templates(pair: PairContract | None) -> TemplateComparison | None:
     if pair is None:
         return None
     target, draft = _folder(pair.target), _folder(pair.draft)
-    return compare_templates(target, draft) if target is not None or draft is not None else None
+    return compare_templates(target, draft) if target is not None else None
 
 
 def _mask_token(pair: PairContract | None, read: TokenizerFile | None) -> TokenFact | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dflash_doctor.contract.pair import Reading
+from dflash_doctor.contract.pair import GUESSED, Reading
 from dflash_doctor.records import RunRecord
 from dflash_doctor.reports.wording import NO_DATA
 
+_NOT_STATED = "not stated"
 COLUMNS = ("read by", "taps", "drafted", "causal layers", "rotary base", "part rotated")
 
 
@@ -27,13 +28,23 @@ def reading_table(record: RunRecord) -> ReadingTable | None:
         return None
     if not pair.draft_config.is_block_drafter:
         return None
-    trained = _row("trained", pair.trained)
+    trained = _trained(pair.trained)
     rows = [_row(item.reader, item) for item in pair.readings if item.refuses is None]
     differs = [
-        tuple(column > 0 and cell != trained[column] for column, cell in enumerate(row)) for row in rows
+        tuple(
+            column > 0 and trained[column] != _NOT_STATED and cell != trained[column]
+            for column, cell in enumerate(row)
+        )
+        for row in rows
     ]
     refusing = tuple((item.reader, item.refuses) for item in pair.readings if item.refuses is not None)
     return ReadingTable((trained, *rows), ((False,) * len(COLUMNS), *differs), refusing)
+
+
+def _trained(reading: Reading) -> tuple[str, ...]:
+    """Taps that training code would guess from the file are not known to be the trained ones."""
+    name, taps, *rest = _row("trained", reading)
+    return (name, _NOT_STATED if reading.taps_from == GUESSED else taps, *rest)
 
 
 def _row(name: str, reading: Reading) -> tuple[str, ...]:

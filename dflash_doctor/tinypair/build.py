@@ -30,6 +30,11 @@ _TRAIN_SEED, _DRAFT_SEED, _TEST_SEED = 1, 2, 3
 """Offsets that make the three sets of dialogues different draws."""
 _POOL_FACTOR = 40
 """Test prompts are the first different ones of so many times as many draws; every category has enough."""
+_DRAFT_CARD = """# A tiny DFlash drafter
+
+It drafts for the model in `../target` and no other. It was trained on non-thinking data only. Serve it with
+thinking off. The folder above says how it was made and what to expect.
+"""
 _OWN_FILES = frozenset({"target", "draft", "prompts.jsonl", "README.md", "SHA256SUMS"})
 
 
@@ -218,6 +223,7 @@ def _write(
         # As bytes: safetensors' own writer leaves a file that only its owner can read.
         (place / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     generation = {"eos_token_id": END, "pad_token_id": 0, "do_sample": False}
+    (folder / "draft" / "README.md").write_text(_DRAFT_CARD, encoding="utf-8")
     (folder / "target" / "generation_config.json").write_text(json.dumps(generation) + "\n", encoding="utf-8")
     counts: dict[str, int] = {}
     with (folder / "prompts.jsonl").open("w", encoding="utf-8") as file:

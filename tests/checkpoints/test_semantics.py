@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from dflash_doctor.checkpoints.dialects.catalog import DIALECTS
 from dflash_doctor.checkpoints.pair import read_pair
 from dflash_doctor.checkpoints.semantics.read import (
-    GUESSED,
     TARGET_DEFAULTS,
     guessed_taps,
     read_as,
     readings,
 )
 from dflash_doctor.checkpoints.semantics.table import SEMANTICS, engine_readers, semantics_of
-from dflash_doctor.contract.pair import DraftConfig, Reading, TargetConfig
+from dflash_doctor.contract.pair import GUESSED, DraftConfig, Reading, TargetConfig
 
 FULL = "full_attention"
 MIXED = (SLIDING, FULL)
@@ -380,7 +379,7 @@ def test_theta_when_file_names_none_then_each_reader_has_its_default(
     reader: str, dialect: str, theta: float | None
 ) -> None:
     found = reading(reader, dialect)
-    assert (found.rope_theta, found.theta_from) == (theta, f"{reader}'s default")
+    assert (found.rope_theta, found.theta_from) == (theta, f"the default of {reader}")
 
 
 @pytest.mark.parametrize(

@@ -245,9 +245,11 @@ def test_compare_when_rules_grow_a_text_without_end_then_the_child_pays_and_the_
     assert found.difference is None
 
 
-def test_encode_when_texts_are_given_then_gives_their_tokens() -> None:
-    tokens = encode(PAIR / "target" / "tokenizer.json", ["12", "<|im_end|>"])
-    assert tokens == [["1", "2"], ["<|im_end|>"]]
+def test_encode_when_texts_are_given_then_gives_their_ids() -> None:
+    file = PAIR / "target" / "tokenizer.json"
+    library = open_encoder(file.read_bytes())
+    ids = encode(file, ["12", "<|im_end|>"])
+    assert [[library.id_to_token(one) for one in text] for text in ids] == [["1", "2"], ["<|im_end|>"]]
     with pytest.raises(TokenizerFailedError, match="No such file"):
         encode(PAIR / "nowhere.json", ["x"])
 

@@ -95,6 +95,9 @@ def dflash2(pair: PairFiles) -> None:
     pair.draft_tensors["candidate_selector.predecessor_codebook.weight"] = ("BF16", (151936, 256))
 
 
+eagle3 = put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None)
+
+
 def table(values: list[int]) -> Edit:
     def edit(pair: PairFiles) -> None:
         pair.draft_tensors["d2t"] = ("I64", (len(values),))
@@ -134,9 +137,8 @@ FAULTS = (
     ),
     Fault(
         "no taps in an EAGLE-3 head", "DF103",
-        put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None),
-        put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None,
-            eagle_aux_hidden_state_layer_ids=[2, 10, 18, 26, 34]),
+        both(eagle3, args(method="eagle3")),
+        both(eagle3, args(method="eagle3"), put(eagle_aux_hidden_state_layer_ids=[2, 10, 18, 26, 34])),
         ("target-layer-ids-missing",), ("A3",),
     ),
     Fault(
@@ -430,6 +432,10 @@ FAULTS = (
         both(sliding(is_causal=True), args("speculative_draft_attention_backend=trtllm_mha",
                                            "max_running_requests=64", served_by="sglang")),
         ("sliding-window-ignored", "attention-backend-incompatible"), ("C11",), "warning",
+    ),
+    Fault(
+        "a block drafter under EAGLE-3", "DF132", args(method="eagle3"), args(method="dflash"),
+        ("block-layout-anchor",), ("C6",), line_of="architectures",
     ),
     Fault(
         "no mask token", "DF131", put(dflash_config__mask_token_id=None), nothing,

@@ -65,7 +65,7 @@ def test_tokenizers_when_one_is_missing_then_says_not_checked(pair: Path) -> Non
     assert check(result, "DF201").reason == "not checked: the drafter brings no tokenizer"
     assert check(result, "DF202").verdict == "skipped"
     (pair / "target" / "tokenizer.json").unlink()
-    assert "the target's tokenizer" in check(judged(pair), "DF201").reason
+    assert "the target brings no tokenizer" in check(judged(pair), "DF201").reason
     assert "what the target's tokenizer says" in check(judged(pair), "DF131").reason
 
 
@@ -93,7 +93,7 @@ def test_templates_when_the_empty_block_is_missing_then_df203_shows_both_prompts
     path.write_text(path.read_text().replace("<think>\\n\\n</think>\\n\\n", ""))
     found = loud(judged(pair))
     assert [(item.code, item.severity) for item in found] == [("DF203", "error")]
-    assert "thinking off: target " in found[0].observed
+    assert "thinking off: the target's adds " in found[0].observed
     assert "</think>" in found[0].observed
     assert loud(judged(pair, thinking="on"))[0].severity == "warning", "only other modes differ"
 
@@ -112,20 +112,10 @@ def test_templates_when_one_loops_then_the_other_checks_still_run(pair: Path) ->
     (pair / "draft" / "chat_template.jinja").write_text(
         "{% if add_generation_prompt %}" + loop + "{% endif %}x"
     )
-    # Forty conversations of two seconds each would be long: one is enough to be sure.
-    from dflash_doctor.checkpoints import template_parity
-
-    original = template_parity.battery
-    template_parity.battery = lambda: [  # type: ignore[assignment]
-        case for case in original() if case["name"] in ("one question", "without generation prompt")
-    ]
-    try:
-        result = judged(pair)
-    finally:
-        template_parity.battery = original
+    result = judged(pair)
     found = check(result, "DF204").findings
     assert [(item.severity, item.message) for item in found] == [
-        ("warning", "the drafter's chat template does not end")
+        ("warning", "the drafter's chat template does not stop")
     ]
     assert check(result, "DF118").verdict == "passed"
 
@@ -133,11 +123,13 @@ def test_templates_when_one_loops_then_the_other_checks_still_run(pair: Path) ->
 def test_thinking_when_the_card_says_without_and_it_is_on_then_df205_gives_the_flag(pair: Path) -> None:
     (pair / "draft" / "README.md").write_text("Trained on non-thinking data only.\n")
     assert loud(judged(pair)) == []
-    assert check(judged(pair), "DF205").reason.startswith("served and trained without thinking")
+    assert check(judged(pair), "DF205").reason.startswith(
+        "thinking is off, as the drafter says it was trained"
+    )
     found = loud(judged(pair, thinking="on"))
     assert [(item.code, item.edit) for item in found] == [("DF205", "--thinking off")]
     assert found[0].causes == ("thinking-mode-mismatch",)
-    assert "README.md:1" in found[0].observed
+    assert "README.md: Trained on" in found[0].observed
 
 
 def test_thinking_when_the_template_decides_then_its_own_mode_counts(pair: Path) -> None:

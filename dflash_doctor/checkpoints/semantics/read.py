@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dflash_doctor.checkpoints.semantics.base import CausalRule, Semantics
 from dflash_doctor.checkpoints.semantics.table import SEMANTICS, semantics_of
-from dflash_doctor.contract.pair import DraftConfig, Reading, TargetConfig
+from dflash_doctor.contract.pair import GUESSED, DraftConfig, Reading, TargetConfig
 
 _SLIDING = "sliding_attention"
-GUESSED = "guessed from the numbers of layers"
 TARGET_DEFAULTS = "the target class's own EAGLE-3 defaults"
 
 
@@ -159,7 +158,7 @@ def _theta(line: Semantics, draft: DraftConfig) -> tuple[float | None, str]:
         value: float | None = getattr(draft, name)
         if value is not None:
             return value, draft.sources.get(name, name)
-    return line.theta_absent_of.get(draft.dialect, line.theta_absent), f"{line.reader}'s default"
+    return line.theta_absent_of.get(draft.dialect, line.theta_absent), f"the default of {line.reader}"
 
 
 def _layout(line: Semantics, draft: DraftConfig) -> tuple[bool, str]:
@@ -167,4 +166,4 @@ def _layout(line: Semantics, draft: DraftConfig) -> tuple[bool, str]:
         value: bool | None = getattr(draft, name)
         if value is not None:
             return value, draft.sources.get(name, name)
-    return line.layout_absent, f"{line.reader}'s default"
+    return line.layout_absent, f"the default of {line.reader}"
