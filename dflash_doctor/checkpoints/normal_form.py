@@ -38,6 +38,7 @@ _OBJECTS = (
     "transformer_layer_config.rope_scaling", "text_config.rope_parameters",
 )  # fmt: skip
 """Keys that hold an object wherever they are stated; anything else in them would read as nothing."""
+_OF_SPECULATORS = "speculators_model_type"
 _INNER = ("text_config", "llm_config", "language_config", "thinker_config.text_config")
 _TARGET_FIELDS: dict[str, Paths] = {
     **{
@@ -81,8 +82,9 @@ def draft_config(file: JsonFile) -> tuple[DraftConfig | None, tuple[Problem, ...
     )
     inner = "transformer_layer_config" if "transformer_layer_config" in file.value else ""
     quantization = read_quantization(file.value, (inner,))
-    problems += _two_values(file, dialect.paths())
-    if dialect.name.startswith("speculators") and not inner:
+    if dialect.name != "gguf":
+        problems += _two_values(file, dialect.paths())
+    if isinstance(file.value.get(_OF_SPECULATORS), str) and not inner:
         problems += (_no_decoder(file),)
     return msgspec.structs.replace(config, quantization=quantization), problems
 
@@ -179,15 +181,14 @@ def _two_values(file: JsonFile, paths: Mapping[str, Paths]) -> tuple[Problem, ..
 
 
 def _no_decoder(file: JsonFile) -> Problem:
-    field = "speculators_model_type"
     return Problem(
         severity="error",
         file=shown(file.path, 4096),
         what="the sizes of the drafter's layers are missing",
         seen="speculators keeps them in transformer_layer_config, and there is none",
         remedy="restore the file from the original release",
-        field=field,
-        line=line_of(file.lines, field),
+        field=_OF_SPECULATORS,
+        line=line_of(file.lines, _OF_SPECULATORS),
     )
 
 

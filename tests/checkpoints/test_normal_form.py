@@ -118,8 +118,26 @@ def test_draft_config_when_several_places_state_a_field_then_the_first_counts(
     config: dict[str, Any], name: str, value: Any, source: str
 ) -> None:
     found, problems = draft(config)
-    assert problems == ()
     assert (getattr(found, name), found.sources[name]) == (value, source)
+    is_twice = name in config and name in config.get("dflash_config", {})
+    expected = [f"{name} stands in two places with two values"] if is_twice else []
+    assert [item.what for item in problems] == expected
+
+
+def test_draft_config_when_two_places_agree_then_nothing_is_said() -> None:
+    config = {"block_size": 8, "dflash_config": {"block_size": 8}}
+    assert draft(config)[1] == ()
+    config["block_size"] = 16
+    (problem,) = draft(config)[1]
+    assert (problem.severity, problem.field) == ("warning", "dflash_config.block_size")
+    assert problem.seen == "dflash_config.block_size 8; block_size 16"
+    assert problem.line == line_of(as_file(config).lines, "dflash_config.block_size")
+
+
+def test_draft_config_when_speculators_wrote_no_decoder_then_says_so() -> None:
+    (problem,) = draft({"speculators_model_type": "dflash", "block_size": 8})[1]
+    assert problem.what == "the sizes of the drafter's layers are missing"
+    assert (problem.severity, problem.field) == ("error", "speculators_model_type")
 
 
 def test_draft_config_when_use_swa_stands_at_top_level_then_is_left_out_as_engines_do() -> None:

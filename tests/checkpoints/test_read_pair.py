@@ -192,6 +192,32 @@ def outside(path: Path) -> None:
 DAMAGES = [remove, empty, cut, garbage, huge, pipe, folder_instead, dangling, loop, outside]
 
 
+SIDE_FILES = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+@pytest.mark.parametrize("name", SIDE_FILES)
+@pytest.mark.parametrize("damage", DAMAGES[1:], ids=lambda item: item.__name__)
+def test_read_pair_when_a_side_file_is_damaged_then_says_so(damage: Any, name: str, tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / name).write_text("{}")
+    assert problems_of(read(tmp_path)) == ()
+    damage(tmp_path / name)
+    contract = read(tmp_path)
+    for problem, severity in ((contract.target.problems, "error"), (problems_of(contract), "warning")):
+        assert [(item.what, item.severity) for item in problem] == [(f"{name} cannot be read", severity)]
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_read_pair_when_a_file_is_a_link_out_then_the_remedy_is_the_folder_it_leads_to(
+    name: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "real")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / name).symlink_to(tmp_path / "real" / name)
+    problems = problems_of(read(tmp_path / "links"))
+    assert f"name the folder that it leads to: {tmp_path / 'real'}" in [item.remedy for item in problems]
+
+
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda item: item.__name__)
 def test_read_pair_when_the_config_is_damaged_then_says_so_and_reads_the_weights(
     damage: Any, tmp_path: Path

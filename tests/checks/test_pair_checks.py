@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,13 @@ def dflash2(pair: PairFiles) -> None:
 eagle3 = put(architectures=["LlamaForCausalLMEagle3"], dflash_config=None, layer_types=None, block_size=None)
 
 
+def plain_model() -> PairFiles:
+    """A small language model as drafter."""
+    pair = PairFiles(settings={"method": "draft_model"})
+    put(architectures=["Qwen3ForCausalLM"], dflash_config=None, block_size=None, num_target_layers=None)(pair)
+    return pair
+
+
 def table(values: list[int]) -> Edit:
     def edit(pair: PairFiles) -> None:
         pair.draft_tensors["d2t"] = ("I64", (len(values),))
@@ -176,6 +184,10 @@ FAULTS = (
     Fault(
         "a drafter for another depth", "DF107", put(num_target_layers=40), nothing,
         ("wrong-drafter-for-target",), ("A13",), line_of="num_target_layers",
+    ),
+    Fault(
+        "a draft model of another vocabulary", "DF107", put(vocab_size=152064), nothing,
+        ("wrong-drafter-for-target",), ("A13",), start=plain_model, line_of="vocab_size",
     ),
     Fault(
         "a drafter for another class", "DF107",
@@ -263,6 +275,10 @@ FAULTS = (
         ("draft-max-length",), ("C4",), line_of="max_position_embeddings",
     ),
     Fault(
+        "a served length with a unit", "DF116", args("max_model_len=64k"), args("max_model_len=40K"),
+        ("draft-max-length",), ("C4",), line_of="max_position_embeddings",
+    ),
+    Fault(
         "a length override that reaches the target alone", "DF116",
         args('hf_overrides={"max_position_embeddings": 131072}'),
         args('hf_overrides={"rope_theta": 1e6}'),
@@ -319,6 +335,10 @@ FAULTS = (
         ("backend-capability-missing",), ("I7",),
     ),
     Fault(
+        "a plain class over a drafter's keys", "DF120", put(architectures=["Qwen3ForCausalLM"]), nothing,
+        ("backend-capability-missing",), ("I7",), line_of="architectures",
+    ),
+    Fault(
         "mixed layers on the V1 runner", "DF120",
         both(put(layer_types=["sliding_attention"] * 4 + ["full_attention"], sliding_window=2048,
                  use_sliding_window=True),
@@ -359,6 +379,10 @@ FAULTS = (
     Fault(
         "a tensor of another shape", "DF123",
         tensors(layers_dot_0_dot_self_attn_dot_k_proj_dot_weight=("BF16", (2048, 4096))), nothing,
+        ("draft-weights-not-loaded",), ("D2",),
+    ),
+    Fault(
+        "a norm of another width", "DF123", tensors(hidden_norm_dot_weight=("BF16", (8192,))), nothing,
         ("draft-weights-not-loaded",), ("D2",),
     ),
     Fault(
@@ -547,6 +571,29 @@ def test_causality_when_other_engines_would_misread_then_notes_name_them(tmp_pat
         "served with transformers, the block would have another causality"
     ]
     assert "always bidirectional" in notes[0].observed
+
+
+@pytest.mark.parametrize("asked", ["auto", "-1"])
+def test_length_when_the_engine_is_to_choose_it_then_it_is_not_checked(asked: str, tmp_path: Path) -> None:
+    pair = PairFiles()
+    pair.arg(f"max_model_len={asked}")
+    check = next(item for item in pair.inspect(tmp_path).record.checks if item.code == "DF116")
+    assert (check.verdict, check.reason) == ("skipped", "not checked: the served length is not stated")
+
+
+def test_windows_when_an_engine_loses_them_then_the_remedy_names_one_that_keeps_them(tmp_path: Path) -> None:
+    pair = PairFiles(settings={"served_by": "sglang"})
+    pair.arg("max_running_requests=64")
+    pair.dflash.update(use_swa=True, swa_window_size=2048)
+    finding = next(item for item in found_in(pair, tmp_path) if item.code == "DF117")
+    assert finding.remedy.startswith("state layer_types and sliding_window at top level, or serve with vllm")
+
+
+def test_method_when_both_folders_are_one_then_says_so(tmp_path: Path) -> None:
+    settings = PairFiles().write(tmp_path)
+    record = inspect(dataclasses.replace(settings, target=settings.draft), environ={}).record
+    messages = [item.message for check in record.checks for item in check.findings if item.code == "DF132"]
+    assert messages == ["target and drafter are the same folder"]
 
 
 def test_target_when_it_is_recurrent_then_a_note_asks_for_proof(tmp_path: Path) -> None:

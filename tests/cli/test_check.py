@@ -138,6 +138,8 @@ def test_check_when_the_pair_lies_elsewhere_then_sarif_has_absolute_addresses(
         (("--target", "nowhere"), "the target model does not exist"),
         (GOOD[:2], "no draft model was named"),
         (("--target", ""), "the target model does not exist"),
+        (("--target", str(PAIR / "target" / "config.json"), *GOOD[2:]), "the target model is a file"),
+        ((*GOOD, "--engine-arg", "speculative_config=7"), "speculative_config is no JSON object"),
         ((*GOOD, "--served-by", "llama"), "--served-by has a value that does not fit"),
         ((*GOOD, "--engine-arg", "dtype"), "an engine argument is not KEY=VALUE"),
         ((*GOOD, "--format", "pdf"), "'pdf' is not one of"),
@@ -172,6 +174,15 @@ def test_check_when_one_file_is_broken_then_the_other_checks_still_run(tmp_path:
     assert checks["DF107"]["verdict"] == "skipped"
     assert checks["DF107"]["reason"].startswith("not checked")
     assert checks["DF118"]["verdict"] == "passed"
+
+
+def test_check_when_no_taps_are_stated_then_the_table_does_not_claim_to_know_them(tmp_path: Path) -> None:
+    pair = PairFiles()
+    del pair.dflash["target_layer_ids"]
+    pair.write(tmp_path)
+    shown = run_doctor("check", *THERE, cwd=tmp_path).stdout
+    row = next(line for line in shown.splitlines() if line.startswith("trained"))
+    assert row.split("  ")[1].strip() == "not stated"
 
 
 def test_check_when_a_hub_id_is_not_here_then_says_not_checked_and_never_compatible(tmp_path: Path) -> None:

@@ -27,6 +27,22 @@ def test_parse_engine_args_when_values_are_json_then_gives_their_types() -> None
     }
 
 
+def test_parse_engine_args_when_the_nested_config_is_one_object_then_its_entries_count() -> None:
+    parsed = parse_engine_args(
+        (
+            'speculative_config={"method": "dflash", "quantization": "fp8"}',
+            "speculative_config.quantization=awq",
+        )
+    )
+    assert parsed == {"speculative_config.method": "dflash", "speculative_config.quantization": "awq"}
+
+
+@pytest.mark.parametrize("value", ["{bad", "3", "[1]", "null"])
+def test_parse_engine_args_when_the_nested_config_is_none_then_is_a_usage_error(value: str) -> None:
+    with pytest.raises(UsageError, match="no JSON object"):
+        parse_engine_args((f"speculative_config={value}",))
+
+
 @pytest.mark.parametrize("item", ["novalue", "=1", "  =x"])
 def test_parse_engine_args_when_an_item_has_no_key_then_is_a_usage_error(item: str) -> None:
     with pytest.raises(UsageError, match="not KEY=VALUE"):

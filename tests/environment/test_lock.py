@@ -180,6 +180,9 @@ def deep(depth: int) -> str:
         json.dumps({"format": FORMAT, "version": 2, "environment": {}}),
         json.dumps({"format": FORMAT, "version": 1}),
         json.dumps({"format": FORMAT, "version": 1, "environment": [1]}),
+        json.dumps({"format": FORMAT, "version": 1, "environment": changed("packages", None)}),
+        json.dumps({"format": FORMAT, "version": 1, "environment": changed("packages", ["vllm"])}),
+        json.dumps({"format": FORMAT, "version": 1, "environment": changed("variables", {"VLLM_X": 1})}),
         f'{{"format": "{FORMAT}", "version": 1, "environment": {deep(40)}}}',
     ],
 )  # fmt: skip
