@@ -98,6 +98,15 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     return data
 
 
+def read_if_there(path: Path, *, max_bytes: int) -> bytes | None:
+    """The whole file; `None` where there is none.
+
+    Raises:
+        UnfitFileError: as `read_bytes`.
+    """
+    return read_bytes(path, max_bytes=max_bytes) if exists(path) else None
+
+
 def read_text(path: Path, *, max_bytes: int) -> str:
     """The whole file as UTF-8, without a byte order mark.
 
@@ -136,9 +145,8 @@ def _require_inside(path: Path) -> None:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise UnfitFileError("it is a link that leads nowhere") from error
-    allowed = [folder]
-    if folder.parent.name == _HUB_FOLDERS[0]:
-        allowed.append(folder.parent.parent / _HUB_FOLDERS[1])
+    snapshots = [place.parent for place in (folder, *folder.parents) if place.parent.name == _HUB_FOLDERS[0]]
+    allowed = [folder, *(place.parent / _HUB_FOLDERS[1] for place in snapshots)]
     if not any(real.is_relative_to(root) for root in allowed):
         raise UnfitFileError(
             f"it is a link out of the folder, to {real}",

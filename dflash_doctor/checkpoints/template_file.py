@@ -7,13 +7,12 @@ Order of precedence, as Transformers has it: `chat_template.jinja` (with `additi
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import os
-import stat
 from pathlib import Path
 
 import msgspec
+
+from dflash_doctor.checkpoints.files import UnfitFileError, read_if_there
 
 _MAX_TEMPLATE_BYTES = 1024 * 1024
 """The longest in use are some 30 kB."""
@@ -31,10 +30,6 @@ _SPECIAL_TOKENS = (
     "mask_token",
 )
 """The ones Transformers passes to a template by name."""
-
-
-class FileProblem(ValueError):
-    """A file is there and cannot be used; the message says why."""
 
 
 class TemplateSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +79,7 @@ def read_template(folder: Path) -> TemplateSource:
     """The template of a folder; never raises for what the files hold, `problem` says what is wrong."""
     special_tokens: dict[str, str] = {}
     # A problem with that file is said below, if the template would have been in it.
-    with contextlib.suppress(FileProblem):
+    with contextlib.suppress(UnfitFileError):
         special_tokens = _special_tokens(folder)
     for file, reader in (
         ("chat_template.jinja", _from_jinja),
@@ -94,7 +89,7 @@ def read_template(folder: Path) -> TemplateSource:
         field = "chat_template" if file.endswith(".json") else None
         try:
             texts = reader(folder, file)
-        except FileProblem as error:
+        except UnfitFileError as error:
             return TemplateSource(
                 file=file, field=field, special_tokens=special_tokens, problem=f"{file}: {error}"
             )
@@ -103,73 +98,21 @@ def read_template(folder: Path) -> TemplateSource:
     return TemplateSource(special_tokens=special_tokens, problem="the folder has no chat template")
 
 
-def read_inside(folder: Path, name: str, *, max_bytes: int) -> bytes | None:
-    """Content of a file of the folder; `None` where there is none.
-
-    A link may stay in the folder or, as in a hub cache, lead to the `blobs` beside `snapshots`.
-
-    Raises:
-        FileProblem: not a plain file, too large, outside the folder, or unreadable.
-    """
-    path = folder / name
-    try:
-        if not path.is_symlink() and not path.exists():
-            return None
-        _require_inside(folder, path)
-        # Opening a pipe without this waits for a writer for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            content = _content(descriptor, max_bytes)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise FileProblem(error.strerror or errno.errorcode.get(error.errno or 0, "unreadable")) from error
-    except (RuntimeError, ValueError) as error:
-        # A loop of links, or a name that no file can have.
-        if isinstance(error, FileProblem):
-            raise
-        raise FileProblem(str(error)) from error
-    return content
-
-
-def _content(descriptor: int, max_bytes: int) -> bytes:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise FileProblem("not a plain file")
-    if status.st_size > max_bytes:
-        raise FileProblem(f"{status.st_size} bytes, more than the {max_bytes} that are read")
-    with open(descriptor, "rb", closefd=False) as stream:
-        content = stream.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise FileProblem(f"more than the {max_bytes} bytes that are read")
-    return content
-
-
-def _require_inside(folder: Path, path: Path) -> None:
-    root = folder.resolve()
-    allowed = [root]
-    if root.parent.name == "snapshots":
-        allowed.append(root.parent.parent / "blobs")
-    real = path.resolve(strict=True)
-    if not any(real.is_relative_to(place) for place in allowed):
-        raise FileProblem("a link that leads out of the folder")
-
-
 def _text(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileProblem(f"not UTF-8 at byte {error.start}") from error
+        raise UnfitFileError(f"it is not UTF-8 (byte {error.start})") from error
 
 
 def _from_jinja(folder: Path, file: str) -> dict[str, str]:
-    content = read_inside(folder, file, max_bytes=_MAX_TEMPLATE_BYTES)
+    content = read_if_there(folder / file, max_bytes=_MAX_TEMPLATE_BYTES)
     texts = {} if content is None else {"default": _universal_newlines(_text(content))}
     extra = folder / "additional_chat_templates"
-    if not extra.is_dir():
+    if not extra.is_dir() or extra.is_symlink():
         return texts
     for path in sorted(extra.glob("*.jinja"))[:_MAX_NAMED_TEMPLATES]:
-        more = read_inside(folder, f"{extra.name}/{path.name}", max_bytes=_MAX_TEMPLATE_BYTES)
+        more = read_if_there(path, max_bytes=_MAX_TEMPLATE_BYTES)
         if more is not None:
             texts[path.stem] = _universal_newlines(_text(more))
     return texts
@@ -181,7 +124,7 @@ def _universal_newlines(text: str) -> str:
 
 
 def _from_json(folder: Path, file: str) -> dict[str, str]:
-    content = read_inside(folder, file, max_bytes=_MAX_JSON_BYTES)
+    content = read_if_there(folder / file, max_bytes=_MAX_JSON_BYTES)
     if content is None:
         return {}
     raw = _decode(content).chat_template
@@ -190,7 +133,9 @@ def _from_json(folder: Path, file: str) -> dict[str, str]:
     try:
         value = msgspec.json.decode(raw, type=str | list[_Named] | dict[str, str] | None)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise FileProblem(f"chat_template is neither text nor a list of named templates ({error})") from error
+        raise UnfitFileError(
+            f"its chat_template is neither text nor a list of named templates ({error})"
+        ) from error
     if value is None:
         return {}
     if isinstance(value, str):
@@ -200,16 +145,16 @@ def _from_json(folder: Path, file: str) -> dict[str, str]:
     else:
         texts = {item.name: item.template for item in value}
     if len(texts) > _MAX_NAMED_TEMPLATES:
-        raise FileProblem(f"{len(texts)} named templates")
+        raise UnfitFileError(f"it has {len(texts)} named templates")
     if sum(map(len, texts.values())) > _MAX_TEMPLATE_BYTES:
-        raise FileProblem(f"a template of more than {_MAX_TEMPLATE_BYTES} characters")
+        raise UnfitFileError(f"it holds a template of more than {_MAX_TEMPLATE_BYTES:,} characters")
     return texts
 
 
 def _special_tokens(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in ("tokenizer_config.json", "special_tokens_map.json"):
-        content = read_inside(folder, file, max_bytes=_MAX_JSON_BYTES)
+        content = read_if_there(folder / file, max_bytes=_MAX_JSON_BYTES)
         if content is None:
             continue
         config = _decode(content)
@@ -234,4 +179,4 @@ def _decode(content: bytes) -> _TokenizerConfig:
     try:
         return msgspec.json.decode(content, type=_TokenizerConfig)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise FileProblem(f"not the JSON object it should be ({error})") from error
+        raise UnfitFileError(f"it is not the JSON object it should be ({error})") from error

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from dflash_doctor.checkpoints.template_file import FileProblem, read_inside
+from dflash_doctor.checkpoints.files import UnfitFileError, read_if_there
 
 _Mode = Literal["off", "on"]
 
@@ -151,6 +151,6 @@ def _decode(content: bytes, shape: type[_Shape]) -> _Shape | None:
 
 def _read(folder: Path, name: str, max_bytes: int) -> bytes | None:
     try:
-        return read_inside(folder, name, max_bytes=max_bytes)
-    except FileProblem:
+        return read_if_there(folder / name, max_bytes=max_bytes)
+    except UnfitFileError:
         return None

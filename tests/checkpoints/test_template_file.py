@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dflash_doctor.bundled import bundled_fixtures
-from dflash_doctor.checkpoints.template_file import FileProblem, read_inside, read_template
+from dflash_doctor.checkpoints.template_file import read_template
 
 
 def write_json(folder: Path, name: str, value: Any) -> None:
@@ -117,23 +117,23 @@ def test_read_when_the_json_is_hostile_then_says_what_is_wrong(
 
 def test_read_when_the_file_is_not_utf_8_then_says_where(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_bytes(b"abc\xff")
-    assert read_template(tmp_path).problem == "chat_template.jinja: not UTF-8 at byte 3"
+    assert read_template(tmp_path).problem == "chat_template.jinja: it is not UTF-8 (byte 3)"
 
 
 @pytest.mark.parametrize("name", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])
 def test_read_when_the_file_is_huge_then_it_is_not_read(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("wb") as stream:
         stream.truncate(100 * 1024 * 1024)
-    assert f"{name}: 104857600 bytes, more than" in str(read_template(tmp_path).problem)
+    assert f"{name}: it has 104,857,600 bytes; at most" in str(read_template(tmp_path).problem)
 
 
 @pytest.mark.parametrize("name", ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"])
 def test_read_when_the_file_is_no_plain_file_then_it_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    assert read_template(tmp_path).problem == f"{name}: not a plain file"
+    assert read_template(tmp_path).problem == f"{name}: it is not a regular file"
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
-    assert "not a plain file" in str(read_template(tmp_path).problem)
+    assert "not a regular file" in str(read_template(tmp_path).problem)
 
 
 def test_read_when_a_link_leads_out_then_it_is_not_followed(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_read_when_a_link_leads_out_then_it_is_not_followed(tmp_path: Path) -> N
         link.symlink_to(aim)
         source = read_template(folder)
         assert source.texts == {}
-        assert source.problem == "chat_template.jinja: a link that leads out of the folder"
+        assert str(source.problem).startswith("chat_template.jinja: it is a link out of the folder, to ")
         link.unlink()
     link.symlink_to("nowhere")
     assert "chat_template.jinja: " in str(read_template(folder).problem)
@@ -167,10 +167,23 @@ def test_read_when_a_link_stays_in_the_folder_or_in_the_hub_cache_then_it_is_fol
     assert read_template(snapshot).texts == {"default": "own"}
 
 
-def test_read_inside_when_a_name_leads_out_or_is_none_then_it_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match="leads out"):
-        read_inside(tmp_path, "../" + tmp_path.name + "/../..", max_bytes=9)
-    assert read_inside(tmp_path, "none", max_bytes=9) is None
+def test_read_when_named_templates_lie_elsewhere_then_only_the_hub_cache_is_followed(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "abc"
+    named = snapshot / "additional_chat_templates"
+    blobs.mkdir()
+    named.mkdir(parents=True)
+    (blobs / "1234").write_text("from the cache")
+    (named / "tools.jinja").symlink_to("../../../blobs/1234")
+    assert read_template(snapshot).texts == {"tools": "from the cache"}
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "tools.jinja").write_text("secret")
+    (named / "tools.jinja").unlink()
+    (named / "tools.jinja").symlink_to(tmp_path / "elsewhere" / "tools.jinja")
+    assert "link out of the folder" in str(read_template(snapshot).problem)
+    (named / "tools.jinja").unlink()
+    named.rmdir()
+    named.symlink_to(tmp_path / "elsewhere")
+    assert read_template(snapshot).texts == {}
 
 
 JSON = st.recursive(
