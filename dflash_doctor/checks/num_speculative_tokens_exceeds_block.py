@@ -81,7 +81,9 @@ def _static(case: Case, view: PairView) -> Outcome:
     block, served = view.config.block_size, view.served
     widest = served.num_draft_tokens if served is not None else None
     if block is None or widest is None:
-        return skipped("not checked: the draft config names no block_size")
+        return skipped(
+            "not checked: the draft config names no block_size (z-lab's code and SGLang then take 16)"
+        )
     if widest < 1:
         return _exceeds(1, 0, block, f"block_size {block}", view.in_draft("block_size"), None)
     asked, how, edit = _asked(case, view, widest)
@@ -122,7 +124,9 @@ def _exceeds(
         expected=f"at most {widest} (block_size {block}, one slot is the anchor)"
         if widest < block
         else f"at most {widest} (block_size {block})",
-        remedy=f"set num_speculative_tokens to {widest}",
+        remedy=f"set num_speculative_tokens to {widest}"
+        if widest
+        else "take a drafter whose block holds more than the anchor",
         edit=edit,
         where=where,
         causes=("num-speculative-tokens-exceeds-block",),

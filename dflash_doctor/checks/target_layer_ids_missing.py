@@ -53,8 +53,7 @@ def _finding(view: PairView) -> Finding:
         observed="; ".join(_guess(item) for item in view.pair.readings if item.refuses is None)
         or "no key with a list of layers",
         expected=f"a list under {key}",
-        remedy=f"write the list of the original release into {key}",
-        edit=f"{view.draft.config_file}: add {key}",
+        remedy=f"write the list of the original release into {key}: only training knows it",
         where=view.in_draft("nested_target_layer_ids"),
         causes=("target-layer-ids-missing",),
     )
