@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from dflash_doctor.checkpoints.tokenizer_child import TokenizerFailedError, encode
+from dflash_doctor.checkpoints.tokenizer_behaviour import encode_texts
+from dflash_doctor.checkpoints.tokenizer_file import read_tokenizer
 from dflash_doctor.contract.templates import TemplateDifference, Thinking
 
 _BEFORE, _AFTER = 24, 60
@@ -45,10 +46,7 @@ def difference_of(
 
 def encode_all(folder: Path, texts: Sequence[str]) -> Sequence[Sequence[int]] | None:
     """Token ids of each text, without special tokens; `None` where the folder's tokenizer gives none."""
-    try:
-        return encode(folder / "tokenizer.json", texts)
-    except TokenizerFailedError:
-        return None
+    return encode_texts(read_tokenizer(folder), texts)
 
 
 def _first_token(

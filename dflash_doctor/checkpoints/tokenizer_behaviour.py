@@ -1,129 +1,190 @@
-"""Looks for the smallest text that two tokenizers cut differently."""
+"""Tokenises the same texts with both tokenizers, in a child process.
+
+Why a child: the `tokenizers` library trusts its file. A `Replace` normaliser that doubles its input makes it
+ask for all memory of the machine, a failed allocation or an exhausted stack aborts the process, a regular
+expression can backtrack for minutes, and a panic prints its trace past Python's stderr. None of this can be
+caught from inside; a child has a memory limit, a time limit and a stderr of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
-from dflash_doctor.checkpoints.files import shown
-from dflash_doctor.contract.tokenizers import TokenizationDifference
+import msgspec
 
-FIXED = (
-    "Hello, world!", " leading and trailing ", "two  spaces   three", "tabs\tand\nlines\r\n\n\n",
-    "12345678901", "3.14159 1,000,000", "0x1F 1e-5 v2.0", "don't we'll I'd",
-    "snake_case camelCase SCREAMING", "def f(x):\n    return x * 2\n", "{\"key\": [1, 2.5, null]}",
-    "<div class='a'>&amp;</div>", "naïve café Ångström", "cafe\u0301 n\u0303", "ﬁ ½ Ⅷ ①",
-    "日本語のテキスト", "한국어", "العربية", "עברית", "हिन्दी", "ไทย",
-    "emoji 😀 👩\u200d👩\u200d👧 🏳\ufe0f", "zero\u200bwidth\ufeff", "\u00a0nbsp\u2003em",
-    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "…—“quotes”",
-)  # fmt: skip
-"""Texts of every kind that tokenizers have disagreed on."""
-_PIECES = (
-    "a", "b", "A", "1", "2", "0", " ", "  ", "\n", "\t", "\r\n", ".", ",", "'", "'s", "_", "-", "(",
-    "{", "\\", "é", "e\u0301", "ß", "İ", "日", "語", "한", "ا", "א", "हि", "ไ", "😀", "👩\u200d👧",
-    "\u200d", "\u200b", "\u00a0", "ﬁ", "½", "Ⅷ", "Ω", "\u0000", "\u001b", "\ufffd", "the", "ing",
-    "return", "123", "http://",
-)  # fmt: skip
-"""What generated texts are put together from; the simplest come first, for shrinking goes that way."""
-_MAX_PIECES = 12
-_MAX_SPECIALS = 64
+import dflash_doctor
+from dflash_doctor.checkpoints.token_text import Alphabet, bytes_of
+from dflash_doctor.checkpoints.tokenizer_file import TokenizerFile
+from dflash_doctor.checkpoints.tokenizer_json import AddedEntry, merges_of
+from dflash_doctor.contract.tokenizers import BehaviourComparison
 
-Encode = Callable[[str], tuple[int, ...]]
+TIME_LIMIT_S = 30.0
+"""Two real tokenizers of 250,000 tokens take about three seconds, most of it loading."""
+
+_MAX_SPECIAL_TEXTS = 200
+"""Strings of added tokens tried inside texts: of those that both have, and of those that one has."""
+_MAX_HINTS = 100
+_MAX_SPECIAL_CHARACTERS = 100
+"""Longer ones are left out."""
 
 
-def open_encoder(raw: bytes) -> Any:
-    """A `tokenizers.Tokenizer` of a file's bytes.
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One tokenizer, as the child is to load it."""
 
-    Raises:
-        ValueError: the library does not take the file; also where its own code gave up.
+    name: str
+    path: str
+    late: tuple[AddedEntry, ...]
+    splits_special_tokens: bool
+    alphabet: Alphabet
+
+
+class CompareJob(msgspec.Struct, frozen=True, kw_only=True, tag="compare"):
+    """Two tokenizers to be compared on texts."""
+
+    target: Side
+    draft: Side
+    shared_texts: tuple[str, ...]
+    """Added tokens that both have."""
+    one_sided_texts: tuple[str, ...]
+    """Added tokens that only one has."""
+    hints: tuple[str, ...]
+    """Other texts worth trying: where the merges differ, and a sample of the vocabulary."""
+    max_examples: int
+    seed: int
+
+
+class EncodeJob(msgspec.Struct, frozen=True, kw_only=True, tag="encode"):
+    """Texts to be tokenised."""
+
+    side: Side
+    texts: tuple[str, ...]
+
+
+def compare_behaviour(
+    target: TokenizerFile,
+    draft: TokenizerFile,
+    *,
+    max_examples: int,
+    seed: int,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> BehaviourComparison:
+    """The smallest text found that the two turn into different ids; never raises.
+
+    When the time is over or the library takes the child down, what it had found by then is kept.
     """
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_buffer(raw)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a panic of the library's native code is no Exception
-        raise ValueError(shown(f"{type(error).__name__}: {error}")) from error
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def find_difference(
-    target: Any, draft: Any, *, specials: Sequence[str], max_examples: int
-) -> tuple[int, TokenizationDifference | None]:
-    """How many texts were tried, and the smallest on which the two differ.
-
-    Args:
-        target: from `open_encoder`.
-        draft: likewise.
-        specials: added tokens of both: users write them into their text.
-        max_examples: generated texts, at most.
-    """
-    tried = 0
-
-    def differs(text: str) -> bool:
-        nonlocal tried
-        tried += 1
-        return _ids(target, text) != _ids(draft, text)
-
-    pieces = (*_PIECES, *specials[:_MAX_SPECIALS])
-    fixed = next((text for text in (*FIXED, *specials[:_MAX_SPECIALS]) if differs(text)), None)
-    found = [] if fixed is None else [_without_needless(fixed, differs)]
-    generated = _generated(pieces, differs, max_examples)
-    if generated is not None:
-        found.append(generated)
-    if not found:
-        return tried, None
-    text = min(found, key=lambda item: (len(item), item))
-    return tried, TokenizationDifference(
-        text=text,
-        target_tokens=tuple(target.encode(text, add_special_tokens=False).tokens),
-        draft_tokens=tuple(draft.encode(text, add_special_tokens=False).tokens),
-        target_ids=_ids(target, text),
-        draft_ids=_ids(draft, text),
-    )
-
-
-def _ids(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """Ids of a text; a text that a tokenizer refuses differs from any that another takes."""
-    try:
-        return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
-    except Exception:
-        return (-1,)
-
-
-def _generated(pieces: Sequence[str], differs: Callable[[str], bool], max_examples: int) -> str | None:
-    """The smallest generated text that differs, by Hypothesis's shrinking; `None` where none was found."""
-    from hypothesis import HealthCheck, find, settings
-    from hypothesis import strategies as st
-    from hypothesis.errors import NoSuchExample
-
-    texts = st.lists(st.sampled_from(pieces), min_size=1, max_size=_MAX_PIECES).map("".join)
-    quiet = settings(
+    ours, theirs = _texts(target), _texts(draft)
+    job = CompareJob(
+        target=side_of("target", target),
+        draft=side_of("drafter", draft),
+        shared_texts=tuple(text for text in ours if text in theirs)[:_MAX_SPECIAL_TEXTS],
+        one_sided_texts=tuple(
+            sorted(ours.keys() ^ theirs.keys(), key=lambda text: (len(text), text))[:_MAX_SPECIAL_TEXTS]
+        ),
+        hints=_hints(target, draft, seed),
         max_examples=max_examples,
-        database=None,
-        derandomize=True,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
+        seed=seed,
     )
+    return _last_report(*_run_child(job, time_limit_s))
+
+
+def encode_texts(
+    tokenizer: TokenizerFile, texts: Sequence[str], *, time_limit_s: float = TIME_LIMIT_S
+) -> list[list[int]] | None:
+    """Token ids of each text, without special tokens around it; `None` where the tokenizer gives none."""
+    if tokenizer.parsed is None:
+        return None
+    job = EncodeJob(side=side_of("target", tokenizer), texts=tuple(texts))
+    output, ending = _run_child(job, time_limit_s)
     try:
-        return find(texts, differs, settings=quiet)
-    except NoSuchExample:
+        return None if ending else msgspec.json.decode(output, type=list[list[int]])
+    except msgspec.MsgspecError:
         return None
 
 
-def _without_needless(text: str, differs: Callable[[str], bool]) -> str:
-    """The text with everything taken out that the difference does not need."""
-    size = len(text) // 2
-    while size:
-        start = 0
-        while start < len(text):
-            shorter = text[:start] + text[start + size :]
-            if shorter and differs(shorter):
-                text = shorter
-            else:
-                start += size
-        size //= 2
-    return text
+def side_of(name: str, side: TokenizerFile) -> Side:
+    """How the child is told of a tokenizer that was read."""
+    assert side.settings is not None, "read"
+    assert side.parsed is not None, "read"
+    return Side(
+        name=name,
+        path=str(side.path),
+        late=side.late,
+        splits_special_tokens=side.settings.splits_special_tokens,
+        alphabet=side.parsed.alphabet,
+    )
+
+
+def _texts(side: TokenizerFile) -> dict[str, None]:
+    """Strings of its added tokens in id order, special ones first."""
+    entries = sorted(side.added.items(), key=lambda item: (not item[1].special, item[0]))
+    texts = (entry.content for _, entry in entries if 0 < len(entry.content) <= _MAX_SPECIAL_CHARACTERS)
+    return dict.fromkeys(texts)
+
+
+def _hints(target: TokenizerFile, draft: TokenizerFile, seed: int) -> tuple[str, ...]:
+    """Texts of merges that only one side has, and of some tokens; a battery meets few of 250,000 entries."""
+    assert target.parsed is not None, "read"
+    assert draft.parsed is not None, "read"
+    merged: list[tuple[str, str]] = []
+    if target.parsed.merges != draft.parsed.merges:
+        merged = sorted(set(merges_of(target.parsed.merges)) ^ set(merges_of(draft.parsed.merges)))
+    texts = [bytes_of("".join(pair), target.parsed.alphabet) for pair in merged[:_MAX_HINTS]]
+    ids = sorted(target.parsed.vocabulary.keys() & draft.parsed.vocabulary.keys())
+    chosen = random.Random(seed).sample(ids, min(_MAX_HINTS, len(ids)))
+    texts += [target.literal(number) or b"" for number in chosen]
+    whole = (text.decode("utf-8", errors="ignore") for text in texts)
+    return tuple(text for text in whole if 0 < len(text) <= _MAX_SPECIAL_CHARACTERS)
+
+
+def _run_child(job: CompareJob | EncodeJob, time_limit_s: float) -> tuple[bytes, str]:
+    """What the child wrote, and how it ended where that was not as it should."""
+    with tempfile.TemporaryDirectory(prefix="dflash-doctor-") as scratch:
+        return _run_child_in(scratch, msgspec.json.encode(job), time_limit_s)
+
+
+def _run_child_in(scratch: str, job: bytes, time_limit_s: float) -> tuple[bytes, str]:
+    package_root = str(Path(dflash_doctor.__file__).resolve().parent.parent)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
+        # One thread: two small encodings gain nothing, and each thread's stack counts against the limit.
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAYON_NUM_THREADS": "1",
+        # A panic is caught; printing its trace can exceed the memory limit, and that is not.
+        "RUST_BACKTRACE": "0",
+    }
+    try:
+        result = subprocess.run(
+            # -P: a checkpoint folder that is the working directory must not be imported from.
+            [sys.executable, "-P", "-m", "dflash_doctor.checkpoints.tokenizer_behaviour_child", scratch],
+            input=job,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            timeout=time_limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        return expired.stdout or b"", f"the tokenizers library took longer than {time_limit_s:g} s"
+    except OSError as error:
+        return b"", f"no process could be started: {error.strerror or error}"
+    if result.returncode < 0:
+        return result.stdout, f"the tokenizers library died of signal {-result.returncode}"
+    return result.stdout, "the tokenizers library failed" if result.returncode else ""
+
+
+def _last_report(output: bytes, ending: str) -> BehaviourComparison:
+    """The last whole line that the child wrote."""
+    report = BehaviourComparison()
+    for line in reversed(output.splitlines()):
+        try:
+            report = msgspec.json.decode(line, type=BehaviourComparison)
+        except msgspec.MsgspecError:
+            continue
+        break
+    return msgspec.structs.replace(report, unchecked=ending or report.unchecked)

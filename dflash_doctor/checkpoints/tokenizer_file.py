@@ -1,244 +1,212 @@
-"""Reads a tokenizer.json and the files beside it: ids, texts, added tokens, roles. Never raises."""
+"""Reads the tokenizer of a checkpoint folder: which id stands for what."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from dflash_doctor.checkpoints.files import UnfitFileError, exists, read_bytes, shown
-from dflash_doctor.checkpoints.json_file import read_json_object
-from dflash_doctor.contract.tokenizers import TokenFact, TokenizerFacts
+from dflash_doctor.checkpoints.files import UnfitFileError, read_if_there
+from dflash_doctor.checkpoints.files import shown as printable
+from dflash_doctor.checkpoints.token_text import bytes_of, readable, shortened
+from dflash_doctor.checkpoints.tokenizer_json import AddedEntry, ParsedTokenizer, parse_tokenizer
+from dflash_doctor.checkpoints.tokenizer_settings import TokenizerSettings, embedding_rows, read_settings
+from dflash_doctor.contract.tokenizers import SpecialToken, TokenFact, TokenizerFacts
 
-TOKENIZER_NAME = "tokenizer.json"
-OTHER_FORMATS = (
-    "tokenizer.model",
-    "tiktoken.model",
-    "tekken.json",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-)
-ROLES = ("bos", "eos", "pad", "unk", "mask")
-_MAX_BYTES = 256 * 1024 * 1024
-_MAX_ID = 16_000_000
-"""Sixty times the largest vocabulary; an id beyond is a damaged file."""
-_RULES = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+MAX_TOKENIZER_BYTES = 256 * 1024 * 1024
+"""The largest real ones are 35 MB."""
 
-
-class _Added(msgspec.Struct, frozen=True):
-    id: int
-    content: str
-    special: bool = False
-    single_word: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-    normalized: bool = False
-
-    def flags(self) -> tuple[bool, ...]:
-        return self.special, self.single_word, self.lstrip, self.rstrip, self.normalized
-
-
-class _Model(msgspec.Struct, frozen=True):
-    """The model; its rules are kept as they are written, for a quarter of a million merges are no objects."""
-
-    type: str | None = None
-    vocab: dict[str, int] | list[tuple[str, float]] | None = None
-    merges: msgspec.Raw = msgspec.Raw()
-    unk_token: msgspec.Raw = msgspec.Raw()
-    unk_id: msgspec.Raw = msgspec.Raw()
-    continuing_subword_prefix: msgspec.Raw = msgspec.Raw()
-    end_of_word_suffix: msgspec.Raw = msgspec.Raw()
-    fuse_unk: msgspec.Raw = msgspec.Raw()
-    byte_fallback: msgspec.Raw = msgspec.Raw()
-    ignore_merges: msgspec.Raw = msgspec.Raw()
-    max_input_chars_per_word: msgspec.Raw = msgspec.Raw()
-
-
-class _Document(msgspec.Struct, frozen=True):
-    model: _Model | None = None
-    added_tokens: list[_Added] | None = None
-    normalizer: msgspec.Raw = msgspec.Raw()
-    pre_tokenizer: msgspec.Raw = msgspec.Raw()
-    post_processor: msgspec.Raw = msgspec.Raw()
-    decoder: msgspec.Raw = msgspec.Raw()
-
-
-_DECODER = msgspec.json.Decoder(_Document)
-
-
-@dataclass(frozen=True)
-class AddedToken:
-    """A token beside the model's vocabulary."""
-
-    text: str
-    flags: tuple[bool, ...]
-    """special, single_word, lstrip, rstrip, normalized"""
-
-    @property
-    def special(self) -> bool:
-        """Whether decoding may leave it out."""
-        return self.flags[0]
+_OTHER_FILES = {
+    "tokenizer.model": "SentencePiece",
+    "spiece.model": "SentencePiece",
+    "sentencepiece.bpe.model": "SentencePiece",
+    "tekken.json": "Tekken",
+    "vocab.json": "vocabulary and merges",
+    "vocab.txt": "WordPiece vocabulary",
+}
+_OTHER_SUFFIXES = {".tiktoken": "tiktoken", ".gguf": "GGUF"}
+_MAX_LISTED = 10_000
+"""Folder entries looked at for tokenizers of another format."""
 
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """What was read; `problem` says why nothing was."""
+    """A tokenizer as transformers would load it from the folder."""
 
-    path: Path
-    problem: str | None = None
-    raw: bytes = b""
-    kind: str | None = None
-    texts: dict[int, str] = field(default_factory=dict)
-    """Every id, added tokens included, as spelled in the file."""
-    added: dict[int, AddedToken] = field(default_factory=dict)
-    roles: dict[str, int] = field(default_factory=dict)
-    """bos, eos, pad, unk, mask -> id"""
-    rules: str = ""
-    """Hash of everything that decides how text is cut, but for ids."""
-    byte_level: bool = False
+    facts: TokenizerFacts | None
+    """`None`: the folder has no tokenizer file of any kind."""
+    parsed: ParsedTokenizer | None = None
+    """`None`: it has none, or none that can be read; then no id is known."""
+    settings: TokenizerSettings | None = None
+    path: Path | None = None
+    """tokenizer.json, links resolved."""
+    tokens: dict[int, str] = field(default_factory=dict)
+    """Id -> token as the files write it."""
+    added: dict[int, AddedEntry] = field(default_factory=dict)
+    """Id -> token matched whole in text; part of `tokens`."""
+    late: tuple[AddedEntry, ...] = ()
+    """Those that the files beside tokenizer.json add or change, in the order in which they are added."""
 
-    @cached_property
-    def sha256(self) -> str | None:
-        """Of the file."""
-        return hashlib.sha256(self.raw).hexdigest() if self.problem is None else None
-
-    def facts(self) -> TokenizerFacts:
-        """The short form."""
-        return TokenizerFacts(
-            file=shown(self.path, 4096),
-            problem=self.problem,
-            kind=self.kind,
-            num_ids=len(self.texts),
-            highest_id=max(self.texts, default=None),
-            num_added=len(self.added),
-            num_special=sum(item.special for item in self.added.values()),
-            sha256=self.sha256,
+    def describe(self, token_id: int) -> TokenFact | None:
+        """What an id stands for; `None` where no tokenizer could be read."""
+        if self.parsed is None or self.facts is None:
+            return None
+        if token_id not in self.tokens:
+            return TokenFact(id=token_id, text=None, kind="absent", roles=self._roles(token_id))
+        entry = self.added.get(token_id)
+        return TokenFact(
+            id=token_id,
+            text=self.shown(token_id),
+            kind="ordinary" if entry is None else "special" if entry.special else "added",
+            roles=self._roles(token_id),
         )
 
-    def readable(self, token_id: int) -> str:
-        """The text that an id stands for; byte-level spellings undone."""
-        text = self.texts.get(token_id)
-        if text is None:
-            return ""
-        if token_id in self.added or not self.byte_level:
-            return shown(text.replace("▁", " "))
-        table = _byte_of_character()
-        if any(character not in table for character in text):
-            return shown(text)
-        return shown(bytes(table[character] for character in text).decode("utf-8", "replace"))
+    def _roles(self, token_id: int) -> tuple[str, ...]:
+        """By the text that the tokenizer's files give a role, then by the id that the model's files give."""
+        assert self.facts is not None, "the caller looked"
+        assert self.settings is not None, "read"
+        by_text = [item.role for item in self.facts.special_tokens if item.id == token_id]
+        by_id = [role for role, ids in self.settings.role_ids.items() if token_id in ids]
+        return tuple(dict.fromkeys([*by_text, *by_id]))
 
-    def describe(self, token_id: int) -> TokenFact:
-        """What is known of an id."""
-        roles = tuple(name for name, number in self.roles.items() if number == token_id)
-        if token_id not in self.texts:
-            return TokenFact(id=token_id, text="", kind="absent", roles=roles)
-        added = self.added.get(token_id)
-        kind = "ordinary" if added is None else "special" if added.special else "added"
-        return TokenFact(id=token_id, text=self.readable(token_id), kind=kind, roles=roles)  # type: ignore[arg-type]
+    def literal(self, token_id: int) -> bytes | None:
+        """The bytes of text that an id stands for; `None` for an id without a token."""
+        raw = self.tokens.get(token_id)
+        if raw is None or self.parsed is None:
+            return None
+        if token_id in self.added:  # written as it stands in text
+            return raw.encode("utf-8", errors="surrogatepass")
+        return bytes_of(raw, self.parsed.alphabet)
+
+    def shown(self, token_id: int) -> str | None:
+        """The same for a reader."""
+        data = self.literal(token_id)
+        return None if data is None else readable(data)
 
 
-def read_tokenizer(folder: Path, *, like: TokenizerFile | None = None) -> TokenizerFile | None:
-    """The tokenizer of a checkpoint folder; `None` where it brings none at all.
+def read_tokenizer(
+    folder: Path, *, num_rows: int | None = None, like: TokenizerFile | None = None
+) -> TokenizerFile:
+    """The tokenizer of a folder, whatever its files hold; never raises.
 
     Args:
-        folder: the checkpoint's.
-        like: one that has been read; a file with the same bytes is not read again.
+        folder: a checkpoint folder.
+        num_rows: rows of the embedding, where known; else the config's `vocab_size`.
+        like: one that was read before; where the bytes are the same they are not parsed again.
     """
-    path = folder / TOKENIZER_NAME
-    if not exists(path):
-        other = next((name for name in OTHER_FORMATS if exists(folder / name)), None)
-        if other is None:
-            return None
-        return TokenizerFile(folder / other, problem="it is of another format than tokenizer.json")
+    path = folder / "tokenizer.json"
+    file = printable(path, 4096)
     try:
-        raw = read_bytes(path, max_bytes=_MAX_BYTES)
-        if like is not None and raw == like.raw:
-            return replace(like, path=path, roles=_roles(folder, like.texts))
-        return _parse(path, raw, _DECODER.decode(raw), folder)
+        data = read_if_there(path, max_bytes=MAX_TOKENIZER_BYTES)
     except UnfitFileError as error:
-        return TokenizerFile(path, problem=shown(str(error)))
-    except (msgspec.DecodeError, ValueError) as error:
-        return TokenizerFile(path, problem=shown(f"it is not a tokenizer file: {error}"))
-    except RecursionError:
-        return TokenizerFile(path, problem="it is nested too deeply")
-
-
-def _parse(path: Path, raw: bytes, document: _Document, folder: Path) -> TokenizerFile:
-    model = document.model
-    if model is None or model.vocab is None:
-        raise UnfitFileError("it has no model" if model is None else "its model has no vocabulary")
-    texts = _by_id(model.vocab)
-    added = {item.id: AddedToken(item.content, item.flags()) for item in document.added_tokens or ()}
-    texts |= {token_id: item.text for token_id, item in added.items()}
-    odd = next((token_id for token_id in texts if not 0 <= token_id <= _MAX_ID), None)
-    if odd is not None:
-        raise UnfitFileError(f"its vocabulary holds the id {odd}")
-    spelled = _rules(document, model)
-    return TokenizerFile(
-        path=path,
-        raw=raw,
-        kind=model.type or ("BPE" if bytes(model.merges) else "unknown"),
-        texts=texts,
-        added=added,
-        roles=_roles(folder, texts),
-        rules=hashlib.sha256(spelled).hexdigest(),
-        byte_level=b"ByteLevel" in bytes(document.pre_tokenizer) + bytes(document.decoder),
+        return TokenizerFile(TokenizerFacts(file=file, problem=str(error)))
+    if data is None:
+        return TokenizerFile(_other_tokenizer(folder))
+    sha256 = hashlib.sha256(data).hexdigest()
+    if like is not None and like.parsed is not None and like.facts and like.facts.sha256 == sha256:
+        parsed: ParsedTokenizer | str = like.parsed
+    else:
+        parsed = parse_tokenizer(data)
+    if isinstance(parsed, str):
+        return TokenizerFile(TokenizerFacts(file=file, problem=parsed, sha256=sha256))
+    settings = read_settings(folder)
+    tokens, added, late, notes = _loaded(parsed, settings)
+    named = set(settings.roles.values())
+    ids = {text: number for number, text in tokens.items() if text in named}
+    ids |= {entry.content: number for number, entry in added.items() if entry.content in named}
+    facts = TokenizerFacts(
+        file=file,
+        kind=parsed.kind,
+        num_ids=len(tokens),
+        last_id=max(tokens),
+        sha256=sha256,
+        num_added=sum(not entry.special for entry in added.values()),
+        num_special=sum(entry.special for entry in added.values()),
+        special_tokens=tuple(
+            SpecialToken(role=role, text=shortened(text), id=ids.get(text))
+            for role, text in settings.roles.items()
+        ),
+        num_rows=embedding_rows(folder) if num_rows is None else num_rows,
+        notes=(*parsed.notes, *settings.notes, *notes),
     )
+    return TokenizerFile(facts, parsed, settings, Path(os.path.realpath(path)), tokens, added, late)
 
 
-def _by_id(vocab: dict[str, int] | list[tuple[str, float]]) -> dict[int, str]:
-    """Id -> text of the model's vocabulary: a mapping, or for Unigram a list of texts with scores."""
-    if isinstance(vocab, list):
-        return {index: entry[0] for index, entry in enumerate(vocab)}
-    found = {token_id: text for text, token_id in vocab.items()}
-    if len(found) < len(vocab):
-        text = next(text for text, token_id in vocab.items() if found[token_id] != text)
-        raise UnfitFileError(f"its vocabulary gives id {vocab[text]} to {text!r} and {found[vocab[text]]!r}")
-    return found
+def describe_token(folder: Path, token_id: int) -> TokenFact | None:
+    """What an id of the folder's tokenizer stands for; `None` where no tokenizer can be read.
 
-
-def _rules(document: _Document, model: _Model) -> bytes:
-    """Everything that decides how text is cut, as it is written; written otherwise it counts as other."""
-    parts = [getattr(document, name) for name in _RULES]
-    parts += [getattr(model, name) for name in model.__struct_fields__ if name not in ("type", "vocab")]
-    return b"\0".join(bytes(part) for part in parts)
-
-
-def _roles(folder: Path, texts: Mapping[int, str]) -> dict[str, int]:
-    """Tokens with a part to play, as the files beside the tokenizer name them."""
-    found: dict[str, int] = {}
-    wanted: dict[str, str] = {}
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        values = read_json_object(folder / name, required=False).value or {}
-        for role in ROLES:
-            stated = values.get(f"{role}_token")
-            text = stated.get("content") if isinstance(stated, dict) else stated
-            if isinstance(text, str):
-                wanted.setdefault(role, text)
-    if wanted:
-        names = set(wanted.values())
-        ids = {text: token_id for token_id, text in texts.items() if text in names}
-        found |= {role: ids[text] for role, text in wanted.items() if text in ids}
-    config = read_json_object(folder / "config.json", required=False).value or {}
-    for role in ("bos", "eos", "pad"):
-        number = config.get(f"{role}_token_id")
-        if isinstance(number, int) and not isinstance(number, bool):
-            found.setdefault(role, number)
-    return found
-
-
-def _byte_of_character() -> dict[str, int]:
-    """The bytes that byte-level tokenizers spell as printable characters.
-
-    Source: GPT-2's table; printable Latin-1 stands for itself, the rest for characters from 256 on.
+    Reads the files each time: for several ids call `read_tokenizer` once.
     """
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(byte): byte for byte in plain}
-    others = [byte for byte in range(256) if byte not in set(plain)]
-    table |= {chr(256 + offset): byte for offset, byte in enumerate(others)}
-    return table
+    return read_tokenizer(folder).describe(token_id)
+
+
+def _loaded(
+    parsed: ParsedTokenizer, settings: TokenizerSettings
+) -> tuple[dict[int, str], dict[int, AddedEntry], tuple[AddedEntry, ...], list[str]]:
+    """Tokens, added tokens, those added late, and notes, after what transformers adds on loading.
+
+    In its order (`TokenizersBackend.__init__`): tokens declared by id, then roles, then further special
+    tokens. A new one takes the next free id, whatever id was declared for it.
+    """
+    added = dict(parsed.added)
+    tokens = parsed.vocabulary | {number: entry.content for number, entry in added.items()}
+    id_of_added = {entry.content: number for number, entry in added.items()}
+    special = {*settings.roles.values(), *settings.extra}
+    wanted = [
+        entry
+        for entry in settings.declared
+        if not _is_same(added.get(id_of_added.get(entry.content, -1)), entry)
+    ]
+    declared = {*id_of_added, *(entry.content for entry in wanted)}
+    wanted += [
+        AddedEntry(text, special=True, normalized=False)
+        for text in dict.fromkeys([*settings.roles.values(), *settings.extra])
+        if text not in declared
+    ]
+    if not wanted:
+        return tokens, added, (), []
+    notes = []
+    id_of_entry = {text: number for number, text in parsed.vocabulary.items()}
+    late = []
+    for entry in wanted:
+        number = id_of_added.get(entry.content, id_of_entry.get(entry.content))
+        if number is None:
+            highest = max(added, default=-1)
+            number = highest + 1 if highest >= len(parsed.vocabulary) else len(parsed.vocabulary)
+        if entry.id not in (-1, number):
+            notes.append(f"{shortened(entry.content)!r} is declared as id {entry.id} and loaded as {number}")
+        kept = msgspec.structs.replace(entry, id=number, special=entry.special or entry.content in special)
+        added[number] = kept
+        tokens[number] = kept.content
+        id_of_added[kept.content] = number
+        late.append(kept)
+    return tokens, added, tuple(late), notes[:5]
+
+
+def _is_same(known: AddedEntry | None, entry: AddedEntry) -> bool:
+    return known is not None and known.content == entry.content and known.flags == entry.flags
+
+
+def _other_tokenizer(folder: Path) -> TokenizerFacts | None:
+    """A tokenizer file of a format that is not compared; `None` where there is none at all."""
+    for name, kind in _OTHER_FILES.items():
+        if (folder / name).is_file():
+            return TokenizerFacts(
+                file=printable(folder / name, 4096),
+                problem=f"a {kind} file is not compared, and there is no tokenizer.json",
+                is_other_format=True,
+            )
+    try:
+        with os.scandir(folder) as entries:
+            for _, entry in zip(range(_MAX_LISTED), entries, strict=False):
+                if kind := _OTHER_SUFFIXES.get(Path(entry.name).suffix, ""):
+                    problem = f"a {kind} file is not compared, and there is no tokenizer.json"
+                    return TokenizerFacts(
+                        file=printable(folder / entry.name, 4096), problem=problem, is_other_format=True
+                    )
+    except OSError:
+        return None
+    return None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dflash_doctor.checkpoints.pair import read_pair
 from dflash_doctor.checkpoints.template_parity import compare_templates
 from dflash_doctor.checkpoints.tokenizer_file import TokenizerFile, read_tokenizer
-from dflash_doctor.checkpoints.tokenizer_parity import compare_tokenizers
+from dflash_doctor.checkpoints.tokenizer_parity import compare_files
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.contract.pair import Checkpoint, PairContract
 from dflash_doctor.contract.templates import TemplateComparison
@@ -103,19 +103,19 @@ def collect_contract(
 
 def _target_tokenizer(pair: PairContract | None) -> TokenizerFile | None:
     folder = _folder(pair.target) if pair is not None else None
-    return read_tokenizer(folder) if folder is not None else None
+    if pair is None or folder is None:
+        return None
+    return read_tokenizer(folder, num_rows=pair.target_config.vocab_size if pair.target_config else None)
 
 
 def _tokenizers(pair: PairContract | None, read: TokenizerFile | None) -> TokenizerComparison | None:
-    target = _folder(pair.target) if pair is not None else None
-    if pair is None or target is None:
+    if pair is None or read is None:
         return None
-    return compare_tokenizers(
-        read if read is not None else target,
-        _folder(pair.draft),
-        target_vocab_size=pair.target_config.vocab_size if pair.target_config is not None else None,
-        draft_vocab_size=pair.draft_config.vocab_size if pair.draft_config is not None else None,
-    )
+    folder = _folder(pair.draft)
+    if folder is None:
+        return TokenizerComparison(target=read.facts, unchecked="there is no drafter folder")
+    rows = pair.draft_config.vocab_size if pair.draft_config is not None else None
+    return compare_files(read, read_tokenizer(folder, num_rows=rows, like=read))
 
 
 def _templates(pair: PairContract | None) -> TemplateComparison | None:
@@ -128,7 +128,7 @@ def _templates(pair: PairContract | None) -> TemplateComparison | None:
 def _mask_token(pair: PairContract | None, read: TokenizerFile | None) -> TokenFact | None:
     """What the target's tokenizer says of the drafter's mask id."""
     config = pair.draft_config if pair is not None else None
-    if read is None or read.problem is not None or config is None or config.mask_token_id is None:
+    if read is None or config is None or config.mask_token_id is None:
         return None
     return read.describe(config.mask_token_id)
 

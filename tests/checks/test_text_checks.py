@@ -48,7 +48,7 @@ def test_token_ids_when_two_are_swapped_then_df201_and_nothing_else_fails(pair: 
     path.write_text(json.dumps(document))
     found = loud(judged(pair))
     assert [item.code for item in found] == ["DF201"]
-    assert found[0].observed.startswith("2 ids, first 400: ")
+    assert found[0].observed.startswith("2 of 1,024 ids conflict: 400 is ")
     assert found[0].causes[0] == "tokenizer-conflict"
 
 
@@ -56,16 +56,18 @@ def test_tokenization_when_rules_differ_then_df202_shows_the_smallest_text(pair:
     edit_tokenizer(pair / "draft", normalizer={"type": "Lowercase"})
     found = loud(judged(pair))
     assert [(item.code, item.severity) for item in found] == [("DF202", "warning")]
-    assert found[0].observed.startswith("'A': target ['A'], drafter ['a']")
+    assert found[0].observed == (
+        "'H' is ['H'] (ids 45) for the target and ['h'] (ids 77) for the drafter; they differ in normalizer"
+    )
 
 
 def test_tokenizers_when_one_is_missing_then_says_not_checked(pair: Path) -> None:
     (pair / "draft" / "tokenizer.json").unlink()
     result = judged(pair)
-    assert check(result, "DF201").reason == "not checked: the drafter brings no tokenizer"
+    assert check(result, "DF201").reason == "not checked: the drafter has no tokenizer files"
     assert check(result, "DF202").verdict == "skipped"
     (pair / "target" / "tokenizer.json").unlink()
-    assert "the target brings no tokenizer" in check(judged(pair), "DF201").reason
+    assert "the target has no tokenizer files" in check(judged(pair), "DF201").reason
     assert "what the target's tokenizer says" in check(judged(pair), "DF131").reason
 
 
