@@ -138,10 +138,11 @@ def test_diagnose_when_the_engine_cannot_load_the_draft_then_the_record_says_why
     result = run_doctor(
         "diagnose", "--target", str(PAIR / "target"), "--draft", str(draft), "--output", "run", cwd=tmp_path
     )
-    assert result.code == 3
+    assert result.code == 1
+    assert result.stdout.startswith("FAILED  DF106 ")
     assert "Traceback" not in result.stdout + result.stderr
     record, folder = read_record(tmp_path / "run")
-    assert record.verdict == "errored"
+    assert record.verdict == "failed", "the files say why, whatever the engine says"
     assert record.incomplete is not None
     assert "failed to start" in record.incomplete
     assert "[128, 384]" in record.incomplete
