@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "engines": {"errors", "evidence", "records", "runs", "checkpoints"},
     "reference": {"errors", "checkpoints"},
     "tinypair": {"errors", "reference"},
+    "faults": {"errors", "engines.base", "settings"},
     "probes": BASE | {"metrics", "engines", "reference", "workloads", "plan"},
     "reports": {"errors", "contract", "evidence", "records", "runs", "metrics"},
     "plan": BASE | {"engines.arguments", "engines.base", "engines.model_folder", "workloads"},

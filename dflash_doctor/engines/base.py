@@ -14,6 +14,14 @@ import msgspec
 from dflash_doctor.evidence import Arm, EngineFacts, Generation, Level
 
 
+class Shim(msgspec.Struct, frozen=True, kw_only=True):
+    """A defect put on the live engine once it has started, to test the doctor."""
+
+    install: str
+    """`module:function`, called in the worker with the model runner and the parameters."""
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to start an engine. Plain data: it crosses a process boundary."""
 
@@ -31,6 +39,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout_s: float = 900.0
     stall_timeout_s: float = 300.0
     """Longest silence (no token, no step) before the engine counts as hung."""
+    shims: tuple[Shim, ...] = ()
+    """Applied in order after the start; only the doctor's own test asks for any."""
     replay: str | None = None
     """Run folder or record to read instead of running anything (engine `replay`)."""
 

@@ -64,6 +64,8 @@ class VllmOffline:
         self._arm = options.arm
         self._llm: Any = LLM(**engine_arguments(options))
         self._text = HfText(self._llm.get_tokenizer())
+        for shim in options.shims:
+            self._llm.collective_rpc("dflash_install_shim", args=(shim.install, shim.parameters))
 
     @property
     def capabilities(self) -> Capabilities:

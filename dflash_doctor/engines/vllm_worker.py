@@ -6,6 +6,7 @@ plain JSON values: anything else hangs a call that comes over HTTP.
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,12 @@ class DflashWorkerExtension:
             "last_error": capture.last_error,
             "max_logit": capture.max_logit,
         }
+
+    def dflash_install_shim(self, place: str, parameters: dict[str, Any]) -> bool:
+        """Put a defect on the live runner; `place` is `module:function`."""
+        module, _, function = place.partition(":")
+        getattr(importlib.import_module(module), function)(self.model_runner, **parameters)
+        return True
 
     def dflash_facts(self) -> dict[str, Any]:
         """What the loaded pair really uses."""
