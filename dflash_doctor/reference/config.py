@@ -1,48 +1,47 @@
-"""What the drafter's arithmetic depends on, read from a z-lab style config.json.
+"""What the drafter's arithmetic depends on, from the normal form of its config under one reader's reading.
 
-Readers differ on where a field stands, so places are searched in z-lab's order: `dflash_config`, then the top
-level. A config that asks for arithmetic this drafter does not do is refused: silently doing something else
-would make every comparison with an engine meaningless.
+Readers differ on what a config means (`checkpoints/semantics`), so a reading must be named: an engine's, to
+do what that engine should do, or the trainer's own. A config that asks for arithmetic which this drafter does
+not do is refused: silently doing something else would make every comparison with an engine meaningless.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dflash_doctor.checkpoints.config import read_config
-from dflash_doctor.checkpoints.semantics.read import guessed_taps
+from dflash_doctor.checkpoints.json_file import JsonFile, read_json_object
+from dflash_doctor.checkpoints.normal_form import draft_config, lookup
+from dflash_doctor.checkpoints.semantics.read import read_as
+from dflash_doctor.checkpoints.semantics.table import semantics_of
+from dflash_doctor.contract.pair import DraftConfig, Problem, Reading, TargetConfig
 from dflash_doctor.errors import UsageError
 
 _DEFAULT_BLOCK_SIZE = 16
-_DEFAULT_ROPE_THETA = 1e4
 _DEFAULT_EPS = 1e-6
 """What z-lab's code takes where a config is silent."""
 
+_DIALECTS = (
+    "z-lab",
+    "dflash2",
+    "speculators-dflash",
+    "speculators-dflash2",
+    "muse-glimmer",
+    "modelopt",
+    "nemotron",
+)
+"""Families whose drafters are the plain decoder below, with or without DFlash2's additions."""
+_DFLASH2 = ("dflash2", "speculators-dflash2")
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "attention_bias": (None, False),
     "hidden_act": (None, "silu"),
-    "is_causal": (None, False),
-    "use_sliding_window": (None, False),
-    "rope_scaling": (None,),
-    "output_multiplier": (None, 1, 1.0),
-    "input_embedding_scale": (None, 1, 1.0),
-    "final_logit_softcapping": (None,),
+    "gating": (None, False),
 }
-"""Top-level fields that change the arithmetic, and the values under which they do not."""
-
-_NEUTRAL_NESTED: Mapping[str, tuple[object, ...]] = {
-    "causal": (None, False),
-    "is_causal": (None, False),
-    "use_swa": (None, False),
-    "sample_from_anchor": (None, False),
-    "projector_type": (None,),
-    "conv_kernel_size": (None,),
-    "selector_rank": (None,),
-}
-"""The same inside `dflash_config`; the last three mark relatives of DFlash that have other tensors."""
+"""Fields that change the arithmetic in ways this drafter does not follow, and their harmless values."""
+_SCALINGS = ("default", "linear", "llama3", "yarn")
+_REFUSED_MARKS = ("markov_rank", "projector_type")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,103 +57,183 @@ class DrafterConfig:
     rms_norm_eps: float
     rope_theta: float
     block_size: int
-    """Slots of a block, the anchor included: block_size - 1 tokens are drafted."""
+    """Slots of a block, the anchor included."""
     mask_token_id: int
     target_layer_ids: tuple[int, ...]
     """id i is the output of target layer i, which is `hidden_states[i + 1]` in Transformers."""
+    target_hidden_size: int | None = None
+    """`None`: the drafter's own."""
+    samples_from_anchor: bool = False
+    """Whether slot j predicts the token after it (block_size drafts) or its own (block_size - 1)."""
+    causal: tuple[bool, ...] | None = None
+    """Per layer, inside the block; `None`: nowhere."""
+    windows: tuple[int | None, ...] | None = None
+    """Per layer: a query sees keys at a distance below this; `None`: all."""
+    partial_rotary_factor: float = 1.0
+    """Share of each head's dimensions that is rotated."""
+    neox: bool = True
+    """Halves are rotated against each other; else neighbouring pairs."""
+    rope_scaling: Mapping[str, Any] = field(default_factory=dict)
+    """`rope_parameters` as it stands, where its type is not the default."""
+    max_position_embeddings: int | None = None
+    embedding_scale: float = 1.0
+    softcap: float | None = None
+    output_multiplier: float = 1.0
+    conv_kernel_size: int | None = None
+    conv_group_size: int | None = None
+    selector_rank: int | None = None
+    selector_top_k: int | None = None
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Tokens one full block drafts."""
+        return self.block_size if self.samples_from_anchor else self.block_size - 1
+
+    @property
+    def is_dflash2(self) -> bool:
+        """Whether the drafter has a candidate selector behind its head."""
+        return self.selector_rank is not None
+
+    @property
+    def rotated_dims(self) -> int:
+        """Dimensions of a head that are rotated: even, at least two."""
+        return max(2, int(self.head_dim * self.partial_rotary_factor) // 2 * 2)
 
 
-def read_drafter_config(folder: str | Path) -> DrafterConfig:
-    """The config of a z-lab checkpoint; `rope_parameters` wins over a top-level `rope_theta`.
+def read_drafter_config(
+    folder: str | Path, *, reader: str = "z-lab", target: TargetConfig | None = None
+) -> DrafterConfig:
+    """The config of a checkpoint as the reader called so takes it.
+
+    Args:
+        folder: holds config.json.
+        reader: a line of the semantics table; `native` is the reader it was trained under.
+        target: for taps that the file does not name.
 
     Raises:
         UsageError: no such folder, a field is missing or not a number, or the config asks for arithmetic that
             this drafter does not do.
     """
-    raw = read_config(folder)
-    if raw is None:
+    place = Path(folder)
+    if not place.is_dir():
         raise UsageError(
             "the drafter's folder does not exist", seen=str(folder), remedy="name a folder with a config.json"
         )
-    nested, rope = _object(raw, "dflash_config", folder), _object(raw, "rope_parameters", folder)
-    _refuse_other_arithmetic(raw, nested, rope, Path(folder))
-
-    def field(name: str, default: Any = None) -> Any:
-        for place in (nested, raw):
-            if place.get(name) is not None:
-                return place[name]
-        if default is None:
-            raise UsageError(
-                "the draft config lacks a field",
-                seen=f"{folder}/config.json: no {name}, neither in dflash_config nor at top level",
-                remedy="name a DFlash checkpoint in z-lab's layout",
-            )
-        return default
-
-    try:
-        num_layers, heads = int(field("num_hidden_layers")), int(field("num_attention_heads"))
-        hidden = int(field("hidden_size"))
-        taps = nested.get("target_layer_ids") or raw.get("target_layer_ids")
-        return DrafterConfig(
-            hidden_size=hidden,
-            intermediate_size=int(field("intermediate_size")),
-            num_layers=num_layers,
-            num_heads=heads,
-            num_kv_heads=int(field("num_key_value_heads", heads)),
-            head_dim=int(field("head_dim", hidden // heads)),
-            rms_norm_eps=float(field("rms_norm_eps", _DEFAULT_EPS)),
-            rope_theta=float(rope.get("rope_theta") or raw.get("rope_theta") or _DEFAULT_ROPE_THETA),
-            block_size=int(field("block_size", _DEFAULT_BLOCK_SIZE)),
-            mask_token_id=int(field("mask_token_id")),
-            target_layer_ids=(
-                tuple(int(index) for index in taps)
-                if taps
-                else guessed_taps(num_layers, int(field("num_target_layers")))
-            ),
-        )
-    except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise UsageError(
-            "a field of the draft config is not what it should be",
-            seen=f"{folder}/config.json: {error}",
-            remedy="correct the config",
-        ) from error
+    file = read_json_object(place / "config.json")
+    draft, problems = draft_config(file)
+    errors = [problem for problem in (*file.problems, *problems) if problem.severity == "error"]
+    if draft is None or errors:
+        raise _unfit(place, errors)
+    reading = read_as(semantics_of(draft.native if reader == "native" else reader), draft, target)
+    return config_of(file, draft, reading)
 
 
-def _object(raw: Mapping[str, Any], name: str, folder: str | Path) -> Mapping[str, Any]:
-    """A nested object of the config; empty when it is absent or null."""
-    value = raw.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise UsageError(
-            "a field of the draft config is not what it should be",
-            seen=f"{folder}/config.json: {name} is a JSON {type(value).__name__}, not an object",
-            remedy="correct the config",
-        )
-    return value
+def config_of(file: JsonFile, draft: DraftConfig, reading: Reading) -> DrafterConfig:
+    """The arithmetic of a drafter under one reading.
+
+    Raises:
+        UsageError: as in `read_drafter_config`.
+    """
+    assert file.value is not None, "the normal form was read from it"
+    raw, folder = file.value, file.path.parent
+    inner = raw.get("transformer_layer_config")
+    decoder = inner if isinstance(inner, dict) else raw
+    scaling = _scaling(decoder)
+    _refuse_other_arithmetic(draft, decoder, scaling, folder)
+
+    def need(name: str) -> int:
+        value: int | None = getattr(draft, name)
+        if value is None:
+            raise _lacks(folder, _SPELLED.get(name, name))
+        return value
+
+    num_layers, heads, hidden = need("num_layers"), need("num_heads"), need("hidden_size")
+    if reading.taps is None:
+        raise _lacks(folder, "target_layer_ids")
+    block_size = draft.block_size if draft.block_size is not None else _DEFAULT_BLOCK_SIZE
+    drafted = reading.num_draft_tokens
+    return DrafterConfig(
+        hidden_size=hidden,
+        intermediate_size=need("intermediate_size"),
+        num_layers=num_layers,
+        num_heads=heads,
+        num_kv_heads=draft.num_kv_heads or heads,
+        head_dim=draft.head_dim or hidden // heads,
+        rms_norm_eps=float(decoder.get("rms_norm_eps") or _DEFAULT_EPS),
+        rope_theta=reading.rope_theta or 1e4,
+        block_size=block_size,
+        mask_token_id=need("mask_token_id"),
+        target_layer_ids=reading.taps,
+        target_hidden_size=draft.target_hidden_size,
+        samples_from_anchor=drafted == block_size,
+        causal=reading.causal,
+        windows=reading.windows,
+        partial_rotary_factor=reading.partial_rotary_factor or 1.0,
+        neox=reading.neox is not False,
+        rope_scaling=scaling,
+        max_position_embeddings=draft.max_position_embeddings,
+        embedding_scale=reading.embedding_scale,
+        softcap=reading.softcap,
+        output_multiplier=draft.output_multiplier or 1.0,
+        conv_kernel_size=draft.conv_kernel_size,
+        conv_group_size=_nested_int(raw, "conv_group_size"),
+        selector_rank=draft.selector_rank,
+        selector_top_k=_nested_int(raw, "selector_top_k"),
+    )
+
+
+_SPELLED = {
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+}
+
+
+def _nested_int(raw: Mapping[str, Any], name: str) -> int | None:
+    value = lookup(raw, f"dflash_config.{name}")
+    value = raw.get(name) if value is None else value
+    return value if isinstance(value, int) else None
+
+
+def _scaling(decoder: Mapping[str, Any]) -> dict[str, Any]:
+    """The rotary scaling; empty where there is none."""
+    for name in ("rope_parameters", "rope_scaling"):
+        value = decoder.get(name)
+        if isinstance(value, dict):
+            kind = value.get("rope_type", value.get("type", "default"))
+            return {} if kind == "default" else {**value, "rope_type": kind}
+    return {}
 
 
 def _refuse_other_arithmetic(
-    raw: Mapping[str, Any], nested: Mapping[str, Any], rope: Mapping[str, Any], folder: Path
+    draft: DraftConfig, decoder: Mapping[str, Any], scaling: Mapping[str, Any], folder: Path
 ) -> None:
-    asked = [f"{name}={raw[name]!r}" for name, fine in _NEUTRAL.items() if raw.get(name) not in fine]
-    asked += [
-        f"dflash_config.{name}={nested[name]!r}"
-        for name, fine in _NEUTRAL_NESTED.items()
-        if nested.get(name) not in fine
-    ]
-    kinds = sorted(set(raw.get("layer_types") or ()) - {"full_attention"})
-    if kinds:
-        asked.append(f"layer_types with {', '.join(map(str, kinds))}")
-    if rope.get("rope_type", "default") != "default":
-        asked.append(f"rope_parameters.rope_type={rope['rope_type']!r}")
-    names = raw.get("architectures") or ["DFlashDraftModel"]
-    if names != ["DFlashDraftModel"]:
-        asked.append(f"architectures={names!r}")
+    asked = [f"{name}={decoder[name]!r}" for name, fine in _NEUTRAL.items() if decoder.get(name) not in fine]
+    if draft.dialect not in _DIALECTS:
+        asked.append(f"a drafter of the family {draft.dialect} ({draft.architecture})")
+    asked += [f"{name}={value!r}" for name in _REFUSED_MARKS if (value := getattr(draft, name)) is not None]
+    if scaling and scaling["rope_type"] not in _SCALINGS:
+        asked.append(f"rope_type={scaling['rope_type']!r}")
     if asked:
         raise UsageError(
             "the reference drafter does not do what this draft config asks for",
             seen=f"{folder / 'config.json'}: {'; '.join(asked)}",
-            remedy="the reference runs DFlashDraftModel with full, bidirectional attention and plain rotary "
-            "embedding; leave the reference out for this drafter",
+            remedy="the reference runs DFlash and DFlash2 drafters with rotary embedding of the types "
+            f"{', '.join(_SCALINGS)}; leave the reference out for this drafter",
         )
+
+
+def _lacks(folder: Path, name: str) -> UsageError:
+    return UsageError(
+        "the draft config lacks a field",
+        seen=f"{folder}/config.json: no {name}, neither in dflash_config nor at top level",
+        remedy="restore it from the original release",
+    )
+
+
+def _unfit(folder: Path, errors: list[Problem]) -> UsageError:
+    told = "; ".join(f"{problem.what} ({problem.seen})" for problem in errors) or "it holds no config"
+    return UsageError(
+        "the draft config cannot be used",
+        seen=f"{folder}/config.json: {told}",
+        remedy=errors[0].remedy if errors else "name a folder with a config.json",
+    )

@@ -3,24 +3,43 @@
 The drafter has no embedding and no head; it borrows the target's. Its context is not text but the
 target's hidden states: the outputs of a few target layers (the taps), joined, projected and normalised,
 serve as keys and values in every drafter layer. The block's own slots (slot 0 the last committed token,
-the others the mask token) attend to that context and to each other, in both directions. The logits at
-slot j are the draft of the token at slot j; slot 0 is the anchor and predicts nothing.
+the others the mask token) attend to that context and to each other, in both directions unless the config
+says otherwise. The logits at slot j are the draft of the token at slot j; slot 0 is the anchor and predicts
+nothing, except in drafters whose every slot predicts the token after it.
 
-Tensor names and config keys are those of z-lab's checkpoints (`DFlashDraftModel`).
+Tensor names and config keys are those of z-lab's checkpoints (`DFlashDraftModel`). Several blocks of one
+text are filled side by side: they share its context and do not see each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dflash_doctor.errors import UsageError
-from dflash_doctor.reference.config import DrafterConfig, read_drafter_config
+from dflash_doctor.reference.config import DrafterConfig
+from dflash_doctor.reference.rotary import Rotary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment:
+    """How the drafter's inputs line up with the text. The defaults are right; the rest are known defects."""
+
+    query_shift: int = 0
+    """Added to the positions of the block's slots."""
+    context_start: int = 0
+    """First so many tokens of the text whose keys and values are missing."""
+    context_end: int = 0
+    """Last so many tokens before the anchor whose keys and values are missing."""
+    context_lag: int = 0
+    """Rows hold the features of the token so many places before their own."""
+    context_key_norm_of: int | None = None
+    """Layer whose key norm is used for the context in every layer; `None`: each layer its own."""
+
+
+ALIGNED = Alignment()
 
 
 class RMSNorm(nn.Module):
@@ -38,28 +57,44 @@ class RMSNorm(nn.Module):
         return self.weight * wide.to(x.dtype)
 
 
-def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
-    """Rotary embedding, half-split layout (Su et al. 2021, as in GPT-NeoX).
+@dataclass(frozen=True)
+class Geometry:
+    """Where the slots and the context stand, and who sees whom: the same for all layers but for windows."""
 
-    Args:
-        x: [batch, heads, length, head_dim].
-        positions: [batch, length], absolute.
-        theta: base of the geometric series of frequencies.
-    """
-    half = x.shape[-1] // 2
-    frequencies = theta ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angles = positions[:, None, :, None].float() * frequencies
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    left, right = x[..., :half], x[..., half:]
-    return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+    context_positions: Tensor
+    """[1, C]"""
+    slot_positions: Tensor
+    """[B, A * W], as the rotary embedding sees them."""
+    anchors: Tensor
+    """[B, A]"""
+    width: int
+    alignment: Alignment
+
+    def sees_context(self, window: int | None) -> Tensor:
+        """[B, A * W, C]: a slot sees the text before its anchor, as far back as the window reaches."""
+        place = self.context_positions[:, None, :]
+        anchor = self.anchors.repeat_interleave(self.width, dim=1)[:, :, None]
+        seen = (place < anchor - self.alignment.context_end) & (place >= self.alignment.context_start)
+        if window is not None:
+            seen = seen & (self.slot_positions[:, :, None] - place < window)
+        return seen
+
+    def sees_block(self, window: int | None, *, causal: bool) -> Tensor:
+        """[W, W]: the slots of the own block, all of them unless causal."""
+        slot = torch.arange(self.width, device=self.anchors.device)
+        distance = slot[:, None] - slot[None, :]
+        seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+        return seen & (distance < window) if window is not None else seen
 
 
 class BlockAttention(nn.Module):
     """Queries from the block; keys and values from the context and the block."""
 
-    def __init__(self, config: DrafterConfig) -> None:
+    def __init__(self, config: DrafterConfig, index: int) -> None:
         super().__init__()
         self.config = config
+        self.window = config.windows[index] if config.windows else None
+        self.causal = bool(config.causal and config.causal[index])
         wide, narrow = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
         self.q_proj = nn.Linear(config.hidden_size, wide, bias=False)
         self.k_proj = nn.Linear(config.hidden_size, narrow, bias=False)
@@ -69,26 +104,38 @@ class BlockAttention(nn.Module):
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps)
 
     def forward(
-        self, block: Tensor, context: Tensor, block_positions: Tensor, context_positions: Tensor, mask: Tensor
+        self, block: Tensor, context: Tensor, place: Geometry, rotary: Rotary, context_norm: RMSNorm | None
     ) -> Tensor:
-        """[B, Q, hidden] from block [B, Q, hidden] and context [B, C, hidden].
+        """[B, A * W, hidden] from block [B, A * W, hidden] and context [B, C, hidden].
 
-        `mask` [B, Q, C + Q] is True where a query may look. Keys are the context, then the block.
+        Logits are scaled by 1 / sqrt(head_dim) and normalised in float32 over context and block together.
         """
-        source = torch.cat((context, block), dim=1)
-        positions = torch.cat((context_positions, block_positions), dim=1)
-        theta = self.config.rope_theta
-        query = rotate(self.q_norm(self._heads(self.q_proj(block))), block_positions, theta)
-        key = rotate(self.k_norm(self._heads(self.k_proj(source))), positions, theta)
-        value = self._heads(self.v_proj(source))
-        repeats = self.config.num_heads // self.config.num_kv_heads
-        mixed = functional.scaled_dot_product_attention(
-            query,
-            key.repeat_interleave(repeats, dim=1),
-            value.repeat_interleave(repeats, dim=1),
-            attn_mask=mask[:, None],
+        config, batch = self.config, block.shape[0]
+        kv, width = config.num_kv_heads, place.width
+        repeats, slots = config.num_heads // kv, block.shape[1]
+        query = rotary(self.q_norm(self._heads(self.q_proj(block))), place.slot_positions)
+        own_key = rotary(self.k_norm(self._heads(self.k_proj(block))), place.slot_positions)
+        norm = context_norm if context_norm is not None else self.k_norm
+        far_key = rotary(norm(self._heads(self.k_proj(context))), place.context_positions)
+        own_value, far_value = self._heads(self.v_proj(block)), self._heads(self.v_proj(context))
+
+        flat = query.reshape(batch, kv, repeats * slots, config.head_dim) * config.head_dim**-0.5
+        far = (flat @ far_key.transpose(-1, -2)).view(batch, kv, repeats, slots, -1)
+        by_block = flat.view(batch, kv, repeats, -1, width, config.head_dim)
+        own = by_block @ own_key.view(batch, kv, 1, -1, width, config.head_dim).transpose(-1, -2)
+        far = far.masked_fill(~place.sees_context(self.window)[:, None, None], float("-inf"))
+        own = own.masked_fill(~place.sees_block(self.window, causal=self.causal), float("-inf"))
+        logits = torch.cat((far, own.view(batch, kv, repeats, slots, width)), dim=-1)
+        shares = logits.float().softmax(-1).to(block.dtype)
+        of_far, of_own = shares[..., :-width], shares[..., -width:]
+
+        mixed = of_far.reshape(batch, kv, repeats * slots, -1) @ far_value
+        mixed = mixed.view(batch, kv, repeats, -1, width, config.head_dim)
+        mixed = mixed + of_own.reshape(batch, kv, repeats, -1, width, width) @ own_value.view(
+            batch, kv, 1, -1, width, config.head_dim
         )
-        output: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        joined = mixed.reshape(batch, config.num_heads, slots, config.head_dim).transpose(1, 2).flatten(2)
+        output: Tensor = self.o_proj(joined)
         return output
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -113,20 +160,18 @@ class GatedMLP(nn.Module):
 class DrafterLayer(nn.Module):
     """Pre-norm attention and MLP with residuals."""
 
-    def __init__(self, config: DrafterConfig) -> None:
+    def __init__(self, config: DrafterConfig, index: int) -> None:
         super().__init__()
-        self.self_attn = BlockAttention(config)
+        self.self_attn = BlockAttention(config, index)
         self.mlp = GatedMLP(config)
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
-        self, block: Tensor, context: Tensor, block_positions: Tensor, context_positions: Tensor, mask: Tensor
+        self, block: Tensor, context: Tensor, place: Geometry, rotary: Rotary, context_norm: RMSNorm | None
     ) -> Tensor:
         """The context is not normalised here: it was, once, behind `fc`."""
-        attended = self.self_attn(
-            self.input_layernorm(block), context, block_positions, context_positions, mask
-        )
+        attended = self.self_attn(self.input_layernorm(block), context, place, rotary, context_norm)
         block = block + attended
         output: Tensor = block + self.mlp(self.post_attention_layernorm(block))
         return output
@@ -138,10 +183,10 @@ class Drafter(nn.Module):
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()
         self.config = config
-        num_taps = len(config.target_layer_ids)
-        self.fc = nn.Linear(num_taps * config.hidden_size, config.hidden_size, bias=False)
+        width = config.target_hidden_size or config.hidden_size
+        self.fc = nn.Linear(len(config.target_layer_ids) * width, config.hidden_size, bias=False)
         self.hidden_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.layers = nn.ModuleList(DrafterLayer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(DrafterLayer(config, index) for index in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def context_of(self, features: Tensor) -> Tensor:
@@ -150,131 +195,39 @@ class Drafter(nn.Module):
         return output
 
     def forward(
-        self, block: Tensor, context: Tensor, block_positions: Tensor, context_positions: Tensor, mask: Tensor
+        self, slots: Tensor, context: Tensor, anchors: Tensor, alignment: Alignment = ALIGNED
     ) -> Tensor:
-        """Final hidden states [B, Q, hidden], ready for the target's head.
+        """Final hidden states [B, A, W, hidden], ready for the target's head.
 
         Args:
-            block: [B, Q, hidden] embeddings of the slots (anchor, mask, mask, ...); Q may hold several
-                blocks side by side, kept apart by the mask.
-            context: [B, C, hidden] from `context_of`: every committed token before the anchor.
-            block_positions: [B, Q] absolute.
-            context_positions: [B, C] absolute.
-            mask: [B, Q, C + Q], True where a slot may look.
+            slots: [B, A, W, hidden] embeddings of A blocks of W slots (anchor, mask, mask, ...).
+            context: [B, C, hidden] from `context_of`, row i of the token at position i. A block sees the rows
+                before its anchor only.
+            anchors: [B, A] position of each block's slot 0.
+            alignment: defects to put in.
         """
+        batch, count, width, size = slots.shape
+        offsets = torch.arange(width, device=slots.device) + alignment.query_shift
+        place = Geometry(
+            context_positions=torch.arange(context.shape[1], device=slots.device)[None],
+            slot_positions=(anchors[:, :, None] + offsets).flatten(1),
+            anchors=anchors,
+            width=width,
+            alignment=alignment,
+        )
+        rotary = Rotary(self.config, slots.device)
+        other = alignment.context_key_norm_of
+        context_norm = None if other is None else self._key_norm(other)
+        if alignment.context_lag:
+            rows = torch.arange(context.shape[1], device=slots.device) - alignment.context_lag
+            context = context[:, rows.clamp(min=0)]
+        block = slots.reshape(batch, count * width, size)
         for layer in self.layers:
-            block = layer(block, context, block_positions, context_positions, mask)
+            block = layer(block, context, place, rotary, context_norm)
         output: Tensor = self.norm(block)
-        return output
+        return output.view(batch, count, width, size)
 
-
-def load_drafter(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> Drafter:
-    """The drafter of a z-lab checkpoint folder, in evaluation mode, every tensor accounted for.
-
-    Raises:
-        UsageError: the config cannot be used, there are no weights, or a tensor is missing, left over or
-            misshapen (each is named).
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    place = Path(folder)
-    drafter = Drafter(read_drafter_config(place))
-    files = sorted(place.glob("*.safetensors"))
-    tensors: dict[str, Tensor] = {}
-    try:
-        for file in files:
-            tensors.update(load_file(file))
-    except (OSError, SafetensorError) as error:
-        raise UsageError(
-            "the drafter's weights cannot be read", seen=f"{file}: {error}", remedy="copy the file again"
-        ) from error
-    misfits = _misfits(drafter.state_dict(), tensors)
-    if misfits:
-        raise UsageError(
-            "the drafter's tensors do not fit its config",
-            seen=f"{place}: {'; '.join(misfits)}" if files else f"{place}: no *.safetensors file",
-            remedy="compare config.json (layers, heads, taps) with the file, or copy the checkpoint again",
-        )
-    drafter.load_state_dict(tensors)
-    return drafter.to(dtype).eval()
-
-
-def _misfits(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> list[str]:
-    lines = [f"{name} is missing" for name in wanted if name not in found]
-    lines += [f"{name} is unknown" for name in found if name not in wanted]
-    lines += [
-        f"{name} is {list(found[name].shape)}, the config says {list(wanted[name].shape)}"
-        for name in wanted
-        if name in found and found[name].shape != wanted[name].shape
-    ]
-    return lines
-
-
-@torch.inference_mode()
-def tap_features(target: Any, token_ids: Sequence[int], target_layer_ids: Sequence[int]) -> Tensor:
-    """Tap features [L, taps * hidden] of one target pass, taps joined in the order given.
-
-    Taken from the layers themselves: the last entry of Transformers' `hidden_states` is behind the final
-    norm, so a tap on the last layer would silently be another quantity there.
-
-    Args:
-        target: a Transformers causal language model in evaluation mode.
-        token_ids: [L].
-        target_layer_ids: id i is the output of layer i.
-
-    Raises:
-        UsageError: a tap lies outside the target.
-    """
-    layers = target.get_decoder().layers
-    outside = [index for index in target_layer_ids if not 0 <= index < len(layers)]
-    if outside:
-        raise UsageError(
-            "a tap lies outside the target",
-            seen=f"target_layer_ids {outside}, the target has {len(layers)} layers (ids from 0)",
-            remedy="name the target that this drafter was trained for",
-        )
-    outputs: dict[int, Tensor] = {}
-
-    def keep(index: int) -> Any:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            outputs[index] = output[0] if isinstance(output, tuple) else output
-
-        return hook
-
-    hooks = [layers[index].register_forward_hook(keep(index)) for index in set(target_layer_ids)]
-    try:
-        target(input_ids=torch.tensor([list(token_ids)], device=target.device), use_cache=False)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return torch.cat([outputs[index][0] for index in target_layer_ids], dim=-1)
-
-
-@torch.inference_mode()
-def draft_block(
-    drafter: Drafter, embedding: nn.Embedding, head: nn.Linear, features: Tensor, anchor_id: int
-) -> Tensor:
-    """Draft logits [block_size - 1, vocabulary] for the tokens after the anchor.
-
-    Args:
-        drafter: in evaluation mode.
-        embedding: the target's.
-        head: the target's.
-        features: [C, taps * hidden] of every committed token before the anchor.
-        anchor_id: the last committed token, whose features are not known.
-    """
-    config = drafter.config
-    device = features.device
-    length, width = features.shape[0], config.block_size
-    slots = torch.full((1, width), config.mask_token_id, device=device)
-    slots[0, 0] = anchor_id
-    hidden = drafter(
-        embedding(slots).to(features.dtype),
-        drafter.context_of(features[None]),
-        torch.arange(length, length + width, device=device)[None],
-        torch.arange(length, device=device)[None],
-        torch.ones(1, width, length + width, dtype=torch.bool, device=device),
-    )
-    logits: Tensor = head(hidden[0, 1:])
-    return logits
+    def _key_norm(self, index: int) -> RMSNorm:
+        layer = self.layers[index]
+        assert isinstance(layer, DrafterLayer), "all of them are"
+        return layer.self_attn.k_norm

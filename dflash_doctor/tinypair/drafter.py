@@ -12,7 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dflash_doctor.reference.config import DrafterConfig
-from dflash_doctor.reference.dflash import Drafter, draft_block, tap_features
+from dflash_doctor.reference.dflash import Drafter
+from dflash_doctor.reference.drafting import Borrowed, accepted_at, drafts_at, prepare, walk
+from dflash_doctor.reference.knobs import Knobs
+from dflash_doctor.reference.loading import DrafterFiles
+from dflash_doctor.reference.target import layer_outputs, tap_features
 from dflash_doctor.tinypair.shape import PairShape, Recipe
 from dflash_doctor.tinypair.target import adamw, set_rate
 
@@ -112,7 +116,7 @@ def _block_loss(
     anchors: Sequence[Sequence[int]],
     weights: Tensor,
 ) -> Tensor:
-    width, num_anchors = drafter.config.block_size, len(anchors[0])
+    width = drafter.config.block_size
     longest = max(item.tokens.numel() for item in batch)
     features = torch.stack(
         [functional.pad(item.features, (0, 0, 0, longest - item.tokens.numel())) for item in batch]
@@ -126,15 +130,8 @@ def _block_loss(
     block_tokens = tokens.gather(1, places.flatten(1)).view(places.shape)
     slots = torch.full_like(block_tokens, drafter.config.mask_token_id)
     slots[:, :, 0] = block_tokens[:, :, 0]
-    context_positions = torch.arange(longest)[None].expand(len(batch), -1)
-    hidden = drafter(
-        embedding(slots.flatten(1)),
-        drafter.context_of(features),
-        places.flatten(1),
-        context_positions,
-        block_mask(starts, width, longest),
-    )
-    logits = head(hidden.view(len(batch), num_anchors, width, -1)[:, :, 1:])
+    hidden = drafter(embedding(slots), drafter.context_of(features), starts)
+    logits = head(hidden[:, :, 1:])
     labels = block_tokens[:, :, 1:]
     loss = functional.cross_entropy(
         logits.flatten(0, 2).float(), labels.flatten().clamp(min=0), reduction="none"
@@ -143,32 +140,15 @@ def _block_loss(
     return (loss * counted).sum() / counted.sum()
 
 
-def block_mask(starts: Tensor, width: int, num_context: int) -> Tensor:
-    """[B, A * width, num_context + A * width]: a block sees the context before its anchor, and itself."""
-    batch, num_anchors = starts.shape
-    block_of = torch.arange(num_anchors).repeat_interleave(width)
-    context = torch.arange(num_context) < starts.repeat_interleave(width, dim=1)[:, :, None]
-    own = (block_of[:, None] == block_of[None, :])[None].expand(batch, -1, -1)
-    return torch.cat((context, own), dim=2)
-
-
 @torch.inference_mode()
-def walk(drafter: Drafter, embedding: nn.Embedding, head: nn.Linear, item: Completed) -> list[int]:
-    """Accepted draft tokens of each verify step along the target's own greedy text.
-
-    Since greedy verification keeps exactly the target's tokens, walking its text gives what an engine
-    would accept, without generating anything. Only drafts of tokens that stand in the text count; an engine
-    may count accepted drafts beyond the end token, which it then throws away.
-    """
-    tokens = item.tokens.tolist()
-    anchor, accepted = item.num_prompt, []
-    while anchor < len(tokens) - 1:
-        drafts = draft_block(drafter, embedding, head, item.features[:anchor], tokens[anchor]).argmax(-1)
-        count = 0
-        for draft, own in zip(drafts.tolist(), tokens[anchor + 1 :], strict=False):
-            if draft != own:
-                break
-            count += 1
-        accepted.append(count)
-        anchor += count + 1
-    return accepted
+def accepted_along(drafter: Drafter, target: Any, token_ids: Sequence[int], num_prompt: int) -> list[int]:
+    """Accepted draft tokens of each verify step along the target's own greedy text."""
+    borrowed = Borrowed(
+        embedding=target.get_input_embeddings().weight, head=target.get_output_embeddings().weight
+    )
+    drafting = prepare(DrafterFiles(drafter=drafter), borrowed, Knobs())
+    states, _ = layer_outputs(target, token_ids, drafting.taps)
+    tokens = torch.tensor(list(token_ids))
+    anchors = torch.arange(num_prompt, len(token_ids) - 1)
+    drafts = drafts_at(drafting, states, tokens, anchors)
+    return walk(accepted_at(drafts, tokens, anchors).tolist(), num_prompt, len(token_ids))

@@ -64,8 +64,8 @@ def measure_pair(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from dflash_doctor.reference.dflash import load_drafter
-    from dflash_doctor.tinypair.drafter import walk, with_features
+    from dflash_doctor.reference.loading import load_drafter
+    from dflash_doctor.tinypair.drafter import accepted_along
     from dflash_doctor.tinypair.target import complete
 
     place = Path(folder)
@@ -84,11 +84,9 @@ def measure_pair(
     ).eval()
     prompts = [_encoded(tokenizer, row["messages"]) for row in rows]
     answers = complete(target, prompts, end_id=tokenizer.eos_token_id, max_tokens=max_tokens)
-    embedding, head = target.get_input_embeddings(), target.get_output_embeddings()
     steps: dict[str, list[int]] = {OVERALL: []}
     for index, (row, prompt, answer) in enumerate(zip(rows, prompts, answers, strict=True)):
-        completed = with_features(target, prompt + answer, len(prompt), drafter.config.target_layer_ids)
-        accepted = walk(drafter, embedding, head, completed)
+        accepted = accepted_along(drafter, target, prompt + answer, len(prompt))
         steps[OVERALL] += accepted
         steps.setdefault(row["category"], []).extend(accepted)
         report(index + 1, len(rows))

@@ -16,7 +16,7 @@ transformers = pytest.importorskip("transformers", reason="building a pair needs
 
 from dflash_doctor.bundled import bundled_fixtures  # noqa: E402
 from dflash_doctor.errors import UsageError  # noqa: E402
-from dflash_doctor.reference.dflash import load_drafter  # noqa: E402
+from dflash_doctor.reference.loading import load_drafter  # noqa: E402
 from dflash_doctor.tinypair import build  # noqa: E402
 from dflash_doctor.tinypair.__main__ import main  # noqa: E402
 from dflash_doctor.tinypair.build import BuiltPair, build_pair  # noqa: E402
