@@ -1,24 +1,17 @@
-"""What the doctor and an engine's child process say to each other: one msgpack message each way.
-
-The doctor sends a `Call`; the child answers with any number of `Progress` and then one `Done` or
-`Failed`. `Done.result` is decoded with the type that `RESULT_TYPES` gives for the method.
-"""
+"""The calls that an engine in a child process answers."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from dflash_doctor.engines.base import (
-    Capabilities,
     Continuation,
     Conversation,
     EngineOptions,
     Sampling,
     TokenizedPrompt,
 )
-from dflash_doctor.evidence import EngineFacts, Generation
+from dflash_doctor.hosting.messages import Close
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):
@@ -68,46 +61,4 @@ class Score(msgspec.Struct, tag="score", frozen=True):
     continuations: tuple[Continuation, ...]
 
 
-class Close(msgspec.Struct, tag="close", frozen=True):
-    """Stop; answered with nothing, then the child ends."""
-
-
 Call = Start | Describe | Render | TokenTexts | SpecialTokenIds | ChatTemplate | Generate | Score | Close
-
-RESULT_TYPES: dict[type, Any] = {
-    Start: Capabilities,
-    Describe: EngineFacts,
-    Render: tuple[tuple[int, ...], ...],
-    TokenTexts: dict[int, str],
-    SpecialTokenIds: dict[str, int],
-    ChatTemplate: str | None,
-    Generate: Generation,
-    Score: tuple[tuple[float, ...], ...],
-    Close: None,
-}
-
-
-class Progress(msgspec.Struct, tag="progress", frozen=True):
-    """A sign of life: requests done, requests in all."""
-
-    done: int
-    total: int
-
-
-class Done(msgspec.Struct, tag="done", frozen=True):
-    """The answer to the call, still encoded."""
-
-    result: bytes
-
-
-class Failed(msgspec.Struct, tag="failed", frozen=True):
-    """The call raised; `kind` names the doctor's own exception class, or is `Exception`."""
-
-    kind: str
-    what: str
-    seen: str
-    remedy: str
-    traceback: str
-
-
-Reply = Progress | Done | Failed

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dflash_doctor.engines import child
 from dflash_doctor.engines.base import Continuation, Conversation, EngineOptions, Sampling, TokenizedPrompt
 from dflash_doctor.engines.child import HostedEngine
 from dflash_doctor.errors import EngineError, EngineTimeoutError, UsageError
+from dflash_doctor.hosting import process
 
 BUILDER = "misbehaving_engine:build_engine"
 PROMPT = TokenizedPrompt(prompt_id="p", category="c", token_ids=(1, 2))
@@ -153,7 +153,7 @@ def test_hosted_engine_when_closed_then_what_the_engine_started_ends_too(
 def test_hosted_engine_when_it_will_not_close_then_it_is_killed(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_CLOSE_GRACE_S", 0.5)
+    monkeypatch.setattr(process, "_CLOSE_GRACE_S", 0.5)
     engine = start("will-not-close")
     pid = engine.describe().live["pid"]
     engine.close()

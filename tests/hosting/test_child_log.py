@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dflash_doctor.engines.engine_log import telling_lines
+from dflash_doctor.hosting.child_log import telling_lines
 
 LOG = """INFO 12-01 07:56:06 [core.py:93] Initializing
 Traceback (most recent call last):

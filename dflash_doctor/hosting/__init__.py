@@ -1,0 +1,1 @@
+"""Heavy work in a child process with a watchdog: a crash, a hang or a leak never takes the report with it."""
