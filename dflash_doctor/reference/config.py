@@ -200,7 +200,8 @@ def _scaling(decoder: Mapping[str, Any]) -> dict[str, Any]:
         value = decoder.get(name)
         if isinstance(value, dict):
             kind = value.get("rope_type", value.get("type", "default"))
-            return {} if kind == "default" else {**value, "rope_type": kind}
+            if kind != "default":
+                return {**value, "rope_type": kind}
     return {}
 
 

@@ -79,16 +79,11 @@ def test_default_taps_when_the_drafter_has_one_layer_then_is_the_middle() -> Non
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_attention"),
-        ({"is_causal": True}, "is_causal"),
-        ({"dflash_config": {"causal": True}}, r"dflash_config\.causal"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "yarn"),
-        ({"rope_scaling": {"type": "yarn", "factor": 4}}, "rope_scaling"),
-        ({"final_logit_softcapping": 30.0}, "final_logit_softcapping"),
+        ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4}}, "dynamic"),
         ({"hidden_act": "gelu"}, "hidden_act"),
         ({"attention_bias": True}, "attention_bias"),
-        ({"architectures": ["DFlash2DraftModel"]}, "DFlash2DraftModel"),
-        ({"dflash_config": {"selector_rank": 256}}, "selector_rank"),
+        ({"dflash_config": {"projector_type": "domino"}}, "projector_type"),
+        ({"architectures": ["Qwen3DSparkModel"], "markov_rank": 8}, "dspark"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -104,8 +99,8 @@ def test_read_drafter_config_when_it_asks_for_other_arithmetic_then_refuses_and_
     [
         ({"dflash_config": None}, "no mask_token_id"),
         ({"hidden_size": None}, "no hidden_size"),
-        ({"hidden_size": "wide"}, "wide"),
-        ({"dflash_config": [1, 2]}, "dflash_config is a JSON list"),
+        ({"hidden_size": "wide"}, "hidden_size is not what it should be"),
+        ({"dflash_config": [1, 2]}, "dflash_config is not what it should be"),
         ({"num_attention_heads": 0, "head_dim": None}, "config.json"),
     ],
     ids=["no mask", "no hidden size", "text for a number", "list for an object", "no heads"],
@@ -120,3 +115,41 @@ def test_read_drafter_config_when_a_field_is_missing_or_wrong_then_says_which(
 def test_read_drafter_config_when_the_folder_is_absent_then_says_so(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere"):
         read_drafter_config(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "value"),
+    [
+        (
+            {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 64},
+            "windows",
+            (None, 64),
+        ),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "causal", (False, True)),
+        ({"is_causal": True}, "causal", (True, True)),
+        ({"is_neox_style": False}, "neox", False),
+        ({"final_logit_softcapping": 30.0}, "softcap", 30.0),
+        ({"input_embedding_scale": 8.0}, "embedding_scale", 8.0),
+        ({"output_multiplier": 0.5}, "output_multiplier", 0.5),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_read_drafter_config_when_the_trainer_reads_a_field_then_the_drafter_has_it(
+    changes: dict[str, Any], field: str, value: Any, tmp_path: Path
+) -> None:
+    assert getattr(read_drafter_config(write(tmp_path, **changes)), field) == value
+
+
+def test_read_drafter_config_when_readers_differ_then_the_one_named_is_followed(tmp_path: Path) -> None:
+    folder = write(tmp_path, dflash_config={"causal": True}, partial_rotary_factor=0.5)
+    trained, engine = (read_drafter_config(folder, reader=name) for name in ("z-lab", "vllm"))
+    assert (trained.causal, engine.causal) == ((False, False), (True, True))
+    assert (trained.partial_rotary_factor, engine.partial_rotary_factor) == (1.0, 0.5)
+    assert engine.rotated_dims == 16
+
+
+def test_read_drafter_config_when_rotary_is_scaled_then_keeps_how(tmp_path: Path) -> None:
+    scaling = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
+    assert read_drafter_config(write(tmp_path, rope_parameters=scaling)).rope_scaling == scaling
+    legacy = write(tmp_path, rope_scaling={"type": "linear", "factor": 2.0})
+    assert read_drafter_config(legacy).rope_scaling["rope_type"] == "linear"
