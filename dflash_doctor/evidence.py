@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from dflash_doctor.contract.evidence import ContractEvidence
+from dflash_doctor.trials import ExperimentEvidence
 
 Arm = Literal["speculative", "target-only"]
 """Which way a pass was decoded."""
@@ -269,6 +270,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     noise: NumericNoise | None = None
     divergences: tuple[Divergence, ...] | None = None
     """`None`: not compared. Empty: compared, and all equal."""
+    experiments: ExperimentEvidence | None = None
+    """What was tried to find causes; `None`: nothing."""
     thinking: ThinkingTokens | None = None
     token_texts: dict[int, str] = msgspec.field(default_factory=dict)
     missing: tuple[Missing, ...] = ()

@@ -25,6 +25,7 @@ ENVIRONMENT_PREFIX = "DFLASH_DOCTOR_"
 DRAFTLESS_METHODS = ("ngram", "suffix", "mtp")
 """Methods whose drafts come from the prompt or from the target itself."""
 THINKING_MODES = ("off", "on", "template")
+EXPERIMENT_MODES = ("auto", "off")
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,15 @@ class Settings:
         choices=THINKING_MODES,
     )
     seed: int = _option(0, "Seed for prompt choice and sampling.", type=int, metavar="N")
+    experiments: str = _option(
+        "auto",
+        "Look for causes by experiment: auto where torch and transformers are installed, off never.",
+        type=str,
+        choices=EXPERIMENT_MODES,
+    )
+    budget: float = _option(
+        300.0, "Seconds that experiments may take in all.", type=float, metavar="S", minimum=1
+    )
     replay: str | None = _option(
         None, "Recorded run to judge again (engine replay).", type=str, metavar="RUN"
     )

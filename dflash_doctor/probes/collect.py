@@ -12,6 +12,7 @@ from dflash_doctor.evidence import Evidence
 from dflash_doctor.plan import Plan
 from dflash_doctor.probes.arms import Watcher, observe_speculative, observe_target_only
 from dflash_doctor.probes.contract import collect_contract
+from dflash_doctor.probes.experiments import observe_experiments
 from dflash_doctor.records import WorkloadRecord
 
 
@@ -69,6 +70,10 @@ class Collector:
             evidence = observe_target_only(
                 engine, evidence, requests, plan.sampling(), watcher=watcher, keep=self._keep
             )
+        self._keep(evidence)
+        evidence = observe_experiments(
+            plan, evidence, log_path=self._log_path, watcher=watcher, keep=self._keep
+        )
         self._keep(evidence)
 
     def _keep(self, evidence: Evidence) -> None:

@@ -35,6 +35,8 @@ class Alignment:
     """Last so many tokens before the anchor whose keys and values are missing."""
     context_lag: int = 0
     """Rows hold the features of the token so many places before their own."""
+    context_shuffled: bool = False
+    """Rows stand in a random order, the same every time."""
     context_key_norm_of: int | None = None
     """Layer whose key norm is used for the context in every layer; `None`: each layer its own."""
 
@@ -221,6 +223,9 @@ class Drafter(nn.Module):
         if alignment.context_lag:
             rows = torch.arange(context.shape[1], device=slots.device) - alignment.context_lag
             context = context[:, rows.clamp(min=0)]
+        if alignment.context_shuffled:
+            generator = torch.Generator().manual_seed(0)
+            context = context[:, torch.randperm(context.shape[1], generator=generator).to(slots.device)]
         block = slots.reshape(batch, count * width, size)
         for layer in self.layers:
             block = layer(block, context, place, rotary, context_norm)

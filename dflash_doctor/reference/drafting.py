@@ -81,6 +81,7 @@ def prepare(files: DrafterFiles, borrowed: Borrowed, knobs: Knobs) -> Drafting:
             context_start=knobs.context_start,
             context_end=knobs.context_end,
             context_lag=knobs.context_lag,
+            context_shuffled=knobs.context_shuffled,
             context_key_norm_of=knobs.context_key_norm_of,
         ),
         max_length=knobs.max_length,

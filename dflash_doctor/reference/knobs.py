@@ -46,6 +46,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_end: int = 0
     context_lag: int = 0
     context_key_norm_of: int | None = None
+    context_shuffled: bool = False
+    """Rows of the context in random order: drafts that do not mind do not use the context."""
     max_length: int | None = None
     """Once a text and its block pass this length, every draft token is 0."""
 

@@ -1,0 +1,1 @@
+"""Knobs of the drafter that may be set wrong."""

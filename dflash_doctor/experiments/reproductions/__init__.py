@@ -1,0 +1,1 @@
+"""Defects that an engine may have."""
