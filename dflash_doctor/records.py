@@ -13,6 +13,7 @@ import msgspec
 
 from dflash_doctor.contract.evidence import ContractEvidence
 from dflash_doctor.evidence import EngineFacts, Level
+from dflash_doctor.trials import DraftProfile
 
 SCHEMA_VERSION = 1
 """Raised when a reader of the previous version would misread the document."""
@@ -136,6 +137,73 @@ class LosslessMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Nats; measured on this machine."""
 
 
+TrialVerdict = Literal["explains", "helps a little", "undecided", "no effect", "worse", "failed"]
+"""`explains`: on texts that had no part in picking it, the interval excludes zero and the effect is worth
+naming. `helps a little`: it excludes zero, and is too small to act on."""
+
+
+class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was changed, and what came of it."""
+
+    name: str
+    kind: str
+    """intervention, reproduction, engine-run or traffic"""
+    cause: str
+    change: str
+    measure: str
+    """verify-steps, equal-drafts or acceptance"""
+    before: Estimate
+    """Tokens per step; for equal-drafts the share of draft tokens equal to the engine's."""
+    after: Estimate
+    effect: Estimate
+    """Relative change of the steps a text takes (negative is better); for equal-drafts the change of the
+    share (positive is better). Paired by text."""
+    verdict: TrialVerdict
+    confirmed: bool
+    """Judged on texts other than those on which it was picked."""
+    remedy: str = ""
+    failed: str | None = None
+
+
+class ReferenceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The reference drafter along the target's own texts: what a right engine would accept."""
+
+    reader: str
+    """Engine whose reading of the draft config it follows."""
+    device: str
+    dtype: str
+    overall: AcceptanceMetrics
+    by_category: dict[str, AcceptanceMetrics] = msgspec.field(default_factory=dict)
+    by_position: tuple[PositionMetrics, ...] = ()
+    by_context: tuple[AcceptanceMetrics, ...] = ()
+    by_segment: dict[str, AcceptanceMetrics] = msgspec.field(default_factory=dict)
+    engine_excess_steps: Estimate
+    """Engine's steps / reference's steps - 1 over the same texts; above zero the engine accepts less."""
+    equal_drafts: Estimate
+    """Draft tokens of the engine that the reference drafts too, at the same place."""
+    target_agreement: Estimate
+    """Answer tokens that are the reference target's own first choice."""
+    shuffled_excess_steps: Estimate
+    """Steps with the context in random order / steps - 1: about zero where drafts ignore the context."""
+    profile: DraftProfile | None = None
+    missing_tensors: tuple[str, ...] = ()
+    ignored_tensors: tuple[str, ...] = ()
+    zero_tensors: tuple[str, ...] = ()
+    num_non_finite_states: int = 0
+
+
+class ExperimentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was tried to find causes."""
+
+    reference: ReferenceRecord | None = None
+    trials: tuple[TrialRecord, ...] = ()
+    """Those that explain the loss first, then in the order in which they were tried."""
+    not_tried: tuple[str, ...] = ()
+    budget_s: float | None = None
+    spent_s: float = 0.0
+    stopped: str | None = None
+
+
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Everything counted."""
 
@@ -150,6 +218,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     rejections_by_category: dict[str, RejectionMetrics] = msgspec.field(default_factory=dict)
     lossless: LosslessMetrics | None = None
     timing: TimingMetrics | None = None
+    experiments: ExperimentRecord | None = None
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):

@@ -218,6 +218,9 @@ CHECKS: tuple[CheckEntry, ...] = (
     CheckEntry(
         "DF403", "tail-positions-never-accepted", "draft positions from some index on are never accepted"
     ),
+    CheckEntry("DF404", "engine-below-reference", "the engine drafts worse than the drafter's files allow"),
+    CheckEntry("DF405", "drafter-set-wrong", "the drafter accepts more with another setting"),
+    CheckEntry("DF407", "context-ignored", "the drafts do not depend on the target's hidden states"),
     CheckEntry("DF801", "counters-inconsistent", "the engine's numbers contradict each other"),
     CheckEntry("DF802", "degenerate-output", "output repeats itself, so its acceptance means nothing"),
     CheckEntry("DF803", "expected-data-absent", "a number that should be there is not"),

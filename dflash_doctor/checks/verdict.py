@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from dflash_doctor.records import CheckRecord, Metrics, Verdict
 
-_MOST_BASIC_FIRST = ("DF803", "DF102", "DF101", "DF401", "DF802", "DF301", "DF402", "DF403", "DF801")
+_MOST_BASIC_FIRST = (
+    *("DF803", "DF102", "DF101", "DF401", "DF802", "DF301"),
+    *("DF405", "DF407", "DF404", "DF406", "DF402", "DF403", "DF801"),
+)
 """Which finding to act on first: what voids the others comes before them.
 
 Of unlisted codes the static families come first, for what they name needs no further experiment.

@@ -1,8 +1,9 @@
 """From findings to ranked causes.
 
 A check names the causes that its finding speaks for, likeliest first. How much a finding can carry depends
-on what it saw: some observations *are* the cause (K beyond the block), others only look like several.
-Nothing is named from a label alone, and nothing is named on a run in which every check passed.
+on what it saw: an experiment proves a cause, some observations *are* the cause (K beyond the block), others
+only look like several, and of those the experiments rule out what they can. Nothing is named from a label
+alone, and nothing is named on a run in which every check passed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ _DIRECT = {
 }
 """The finding observes the cause itself."""
 
+_EXPERIMENTS = ("DF404", "DF405", "DF406", "DF407")
+"""Findings that rest on an experiment; their first cause explains most."""
 _STATIC_FAMILIES = ("DF0", "DF1", "DF2")
 """What files and settings say is seen, not inferred: the first cause of such a finding is direct."""
 
+_PROVEN_CONFIDENCE = 0.95
 _DIRECT_CONFIDENCE = 0.9
 _SUSPECT_CONFIDENCE = 0.4
 _LATER_SUSPECT_FACTOR = 0.6
@@ -93,11 +97,54 @@ def diagnose(checks: Sequence[CheckRecord], case: Case) -> tuple[Cause, ...]:
                 continue
             for rank, name in enumerate(finding.causes):
                 found[name].append((_confidence(finding.code, name, rank), finding))
-    ranked = [_cause(name, reasons, case) for name, reasons in found.items()]
+    refuted = _ruled_out(case)
+    ranked = [
+        _cause(name, reasons, case)
+        for name, reasons in found.items()
+        if name not in refuted or max(weight for weight, _ in reasons) >= _DIRECT_CONFIDENCE
+    ]
+    if not ranked and found:
+        ranked = _unexplained(case, next(iter(found.values())))
     return tuple(sorted(ranked, key=lambda cause: -cause.confidence))
 
 
+def _ruled_out(case: Case) -> frozenset[str]:
+    """Causes of which every experiment left things as they were or made them worse."""
+    experiments = case.metrics.experiments
+    trials = experiments.trials if experiments is not None else ()
+    judged = [trial for trial in trials if trial.verdict != "failed"]
+    alive = {trial.cause for trial in judged if trial.verdict not in ("no effect", "worse")}
+    return frozenset(trial.cause for trial in judged if trial.kind == "intervention") - alive
+
+
+_UNEXPLAINED = ("undertrained-drafter", "target-changed", "distribution-shift")
+
+
+def _unexplained(case: Case, reasons: list[tuple[float, Finding]]) -> list[Cause]:
+    """What remains where every suspect was tried and none fits: causes that no setting can undo."""
+    experiments = case.metrics.experiments
+    assert experiments is not None, "something was ruled out"
+    count = sum(trial.verdict != "failed" for trial in experiments.trials)
+    told = f"no known cause fits: {count} experiments changed nothing for the better"
+    finding = reasons[0][1]
+    return [
+        Cause(
+            cause=name,
+            confidence=round(_SUSPECT_CONFIDENCE * _LATER_SUSPECT_FACTOR**rank, 2),
+            kind=causes()[name].kind,
+            summary=causes()[name].summary + " (what remains, not proven)",
+            evidence=(f"{finding.code}: {finding.observed}", told),
+            remedy="try the drafter's own benchmark prompts, then the target that it was trained for",
+            codes=(finding.code,),
+            references=REFERENCES.get(name, ()),
+        )
+        for rank, name in enumerate(_UNEXPLAINED)
+    ]
+
+
 def _confidence(code: str, name: str, rank: int) -> float:
+    if code in _EXPERIMENTS:
+        return float(_PROVEN_CONFIDENCE * _LATER_SUSPECT_FACTOR**rank)
     seen_in_files = code.startswith(_STATIC_FAMILIES) and rank == 0
     base = _DIRECT_CONFIDENCE if seen_in_files or (code, name) in _DIRECT else _SUSPECT_CONFIDENCE
     return float(base * _LATER_SUSPECT_FACTOR**rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.metrics.acceptance import position_metrics
 from dflash_doctor.metrics.divergence import lossless_metrics
+from dflash_doctor.metrics.experiments import experiment_metrics
 from dflash_doctor.metrics.rejections import rejection_metrics
 from dflash_doctor.metrics.slices import (
     acceptance_by_context,
@@ -20,8 +21,9 @@ from dflash_doctor.records import Metrics
 def compute_metrics(evidence: Evidence) -> Metrics:
     """What can be counted from this evidence; what cannot is absent, never zero."""
     lossless, timing = lossless_metrics(evidence), timing_metrics(evidence)
+    experiments = experiment_metrics(evidence)
     if evidence.speculative is None or not evidence.speculative.requests:
-        return Metrics(lossless=lossless, timing=timing)
+        return Metrics(lossless=lossless, timing=timing, experiments=experiments)
     requests = evidence.speculative.requests
     categories = by_category(requests)
     table = step_table(requests, thinking=evidence.thinking)
@@ -45,4 +47,5 @@ def compute_metrics(evidence: Evidence) -> Metrics:
         else {},
         lossless=lossless,
         timing=timing,
+        experiments=experiments,
     )

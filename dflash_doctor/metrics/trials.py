@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import msgspec
 import numpy as np
 
 from dflash_doctor.metrics.statistics import ratio_estimate, t_quantile
-from dflash_doctor.records import Estimate
+from dflash_doctor.records import Estimate, TrialVerdict
 from dflash_doctor.trials import Trial, TrialCounts
-
-TrialVerdict = Literal["explains", "helps a little", "undecided", "no effect", "worse", "failed"]
 
 MIN_STEPS_SAVED = 0.02
 """A change that saves fewer verify steps than this is not worth naming a cause for."""
@@ -37,8 +34,8 @@ def trial_effect(trial: Trial, tokens: dict[str, int] | None = None) -> TrialEff
 
     Args:
         trial: what was counted.
-        tokens: answer tokens by prompt id, to state steps as tokens per step; without them `before` and
-            and `before` and `after` have no value.
+        tokens: answer tokens by prompt id, to state steps as tokens per step; without them
+            `before` and `after` have no value.
     """
     counts = trial.confirmation or trial.screening
     if counts is None or trial.failed is not None:

@@ -11,8 +11,8 @@ from rich.text import Text
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import Finding, RunRecord
 from dflash_doctor.reports.headline import findings_of
+from dflash_doctor.reports.print_field import print_field
 from dflash_doctor.reports.readings import COLUMNS, reading_table
-from dflash_doctor.reports.terminal_numbers import print_field
 from dflash_doctor.reports.wording import VERDICT_WORDS, visible
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "cyan"}

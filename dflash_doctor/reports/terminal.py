@@ -14,7 +14,9 @@ from rich.text import Text
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import CheckRecord, Finding, RunRecord
 from dflash_doctor.reports.headline import STATIC_FAMILIES, findings_of, groups_of, headline
-from dflash_doctor.reports.terminal_numbers import print_field, print_numbers
+from dflash_doctor.reports.print_field import print_field
+from dflash_doctor.reports.terminal_experiments import print_experiments
+from dflash_doctor.reports.terminal_numbers import print_numbers
 from dflash_doctor.reports.wording import NO_DATA, VERDICT_WORDS, percent, seconds, visible
 
 _VERDICT_STYLES = {
@@ -65,6 +67,7 @@ def render_terminal(record: RunRecord, *, width: int, color: bool) -> str:
     _findings(console, findings_of(record))
     _causes(console, record)
     _checks(console, record.checks)
+    print_experiments(console, record.metrics.experiments)
     print_numbers(console, record.metrics)
     _files(console, record)
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())

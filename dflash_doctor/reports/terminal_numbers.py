@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dflash_doctor.records import AcceptanceMetrics, Estimate, LosslessMetrics, Metrics
+from dflash_doctor.reports.print_field import print_field
 from dflash_doctor.reports.wording import (
     NO_DATA,
     interval,
@@ -41,15 +42,6 @@ def print_numbers(console: Console, metrics: Metrics) -> None:
     _positions(console, metrics)
     _rejections(console, metrics)
     _outcome(console, metrics)
-
-
-def print_field(console: Console, name: str, text: str, *, style: str = "", indent: int = 0) -> None:
-    """Print `name      text`, the text wrapped beside its name."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, min_width=8 + indent)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(" " * indent + name, style="dim"), Text(text, style=style))
-    console.print(grid)
 
 
 def _acceptance(console: Console, metrics: Metrics) -> None:
