@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "contract": set(),
     "trials": set(),
     "evidence": {"contract", "trials"},
-    "records": {"contract", "evidence"},
+    "records": {"contract", "trials", "evidence"},
     "runs": {"errors", "evidence", "records"},
     "settings": {"errors", "engines.catalog", "checkpoints.semantics"},
     "bundled": {"errors"},

@@ -167,6 +167,7 @@ class Scripted:
             draft=str(PAIR / "draft"),
             prompts=str(prompts),
             output=str(self.folder / "run"),
+            experiments="off",  # the script's answers are not the target's
         )
         result = session.run(settings, origins={"target": "command line"})
         assert read_record(self.folder / "run")[0] == result.record

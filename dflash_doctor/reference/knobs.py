@@ -52,10 +52,6 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Once a text and its block pass this length, every draft token is 0."""
 
     def changes(self) -> dict[str, object]:
-        """What differs from the default, by name."""
-        plain = Knobs()
-        return {
-            name: getattr(self, name)
-            for name in self.__struct_fields__
-            if getattr(self, name) != getattr(plain, name)
-        }
+        """What differs from the default, by name, as plain JSON values."""
+        changed: dict[str, object] = msgspec.to_builtins(self)
+        return changed
