@@ -220,6 +220,11 @@ CHECKS: tuple[CheckEntry, ...] = (
     ),
     CheckEntry("DF404", "engine-below-reference", "the engine drafts worse than the drafter's files allow"),
     CheckEntry("DF405", "drafter-set-wrong", "the drafter accepts more with another setting"),
+    CheckEntry(
+        "DF406",
+        "engine-setting-costs-acceptance",
+        "the engine accepts more when it is asked or set otherwise",
+    ),
     CheckEntry("DF407", "context-ignored", "the drafts do not depend on the target's hidden states"),
     CheckEntry("DF801", "counters-inconsistent", "the engine's numbers contradict each other"),
     CheckEntry("DF802", "degenerate-output", "output repeats itself, so its acceptance means nothing"),

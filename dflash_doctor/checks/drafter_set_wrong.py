@@ -81,6 +81,7 @@ def _finding(explaining: list[TrialRecord], case: Case) -> Finding:
         expected="no change for the better",
         remedy=best.remedy,
         causes=tuple(dict.fromkeys(trial.cause for trial in explaining)),
+        numbers={"explained": -(best.effect.value or 0.0)},
         where=Where(file=draft.config_file if draft is not None else None),
         edit=best.remedy if best.remedy.startswith("set ") else None,
     )

@@ -53,9 +53,9 @@ def judge(case: Case) -> Outcome:
     if excess.low is None or excess.high is None:
         return skipped(f"{seen}: one text is too few for a verdict")
     if excess.low > MAX_EXCESS:
-        return failed(seen, [_finding("error", seen, explaining)])
+        return failed(seen, [_finding("error", seen, explaining, excess.value)])
     if explaining or excess.low > 0:
-        return passed(seen, [_finding("warning", seen, explaining)])
+        return passed(seen, [_finding("warning", seen, explaining, excess.value)])
     return passed(seen)
 
 
@@ -69,7 +69,7 @@ def _seen(excess: Estimate, reference: ReferenceRecord) -> str:
     return text if equal is None else f"{text}; {100 * equal:.1f} % of its draft tokens are equal"
 
 
-def _finding(severity: str, seen: str, explaining: list[TrialRecord]) -> Finding:
+def _finding(severity: str, seen: str, explaining: list[TrialRecord], excess: float) -> Finding:
     best = explaining[0] if explaining else None
     if best is not None and best.after.value is not None:
         proof = f"{best.change} reproduces {100 * best.after.value:.1f} % of the engine's draft tokens"
@@ -86,4 +86,5 @@ def _finding(severity: str, seen: str, explaining: list[TrialRecord]) -> Finding
         expected=f"the same, within {100 * MAX_EXCESS:.0f} %",
         remedy=remedy,
         causes=tuple(dict.fromkeys(trial.cause for trial in explaining)),
+        numbers={"explained": max(0.0, excess / (1 + excess))},
     )

@@ -105,7 +105,13 @@ def diagnose(checks: Sequence[CheckRecord], case: Case) -> tuple[Cause, ...]:
     ]
     if not ranked and found:
         ranked = _unexplained(case, next(iter(found.values())))
-    return tuple(sorted(ranked, key=lambda cause: -cause.confidence))
+    explained = {
+        name: max(finding.numbers.get("explained", 0.0) for _, finding in reasons)
+        for name, reasons in found.items()
+    }
+    # Of causes that are equally sure the one that explains more of the loss comes first.
+    ranked.sort(key=lambda cause: (-cause.confidence, -explained.get(cause.cause, 0.0)))
+    return tuple(ranked)
 
 
 def _ruled_out(case: Case) -> frozenset[str]:

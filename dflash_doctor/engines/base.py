@@ -39,6 +39,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout_s: float = 900.0
     stall_timeout_s: float = 300.0
     """Longest silence (no token, no step) before the engine counts as hung."""
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    """Variables set before the engine is imported, over those that are there."""
     shims: tuple[Shim, ...] = ()
     """Applied in order after the start; only the doctor's own test asks for any."""
     replay: str | None = None
@@ -131,6 +133,7 @@ class Engine(Protocol):
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
         """Decode every prompt once.
@@ -141,6 +144,7 @@ class Engine(Protocol):
             capture: record draft tokens; such a pass is not for timing.
             logprobs: also return the target's log-probability of each output token and of its runner-up.
             max_concurrency: most requests in flight; `None` leaves it to the engine.
+            fresh: forget earlier prompts first, so that passes do not help each other through a cache.
             on_progress: told as requests finish.
         """
 

@@ -101,10 +101,11 @@ class HostedEngine(HostedProcess):
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
         """See `Engine.generate`."""
-        call = messages.Generate(tuple(prompts), sampling, capture, logprobs, max_concurrency)
+        call = messages.Generate(tuple(prompts), sampling, capture, logprobs, max_concurrency, fresh)
         generation: Generation = self.ask(call, Generation, on_progress=on_progress)
         return generation
 

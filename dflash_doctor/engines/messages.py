@@ -53,6 +53,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     capture: bool
     logprobs: bool
     max_concurrency: int | None
+    fresh: bool
 
 
 class Score(msgspec.Struct, tag="score", frozen=True):

@@ -132,6 +132,7 @@ class ReplayEngine:
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
         """The recorded answers to these prompts, in their order.
@@ -142,6 +143,8 @@ class ReplayEngine:
         """
         self._require_open()
         self._require_recorded(sampling)
+        if not fresh:
+            self._cannot("decode from a warm cache")
         generation = self._pass(capture=capture)
         if generation is None:
             self._cannot("decode without capture: no timing pass was recorded")

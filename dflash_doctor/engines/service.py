@@ -55,6 +55,7 @@ class EngineService:
                     capture=call.capture,
                     logprobs=call.logprobs,
                     max_concurrency=call.max_concurrency,
+                    fresh=call.fresh,
                     on_progress=progress,
                 )
             case messages.Score():

@@ -150,6 +150,7 @@ class TransformersNative:
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
         """See `Engine.generate`; requests run one after the other whatever `max_concurrency` says.

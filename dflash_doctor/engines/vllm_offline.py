@@ -105,13 +105,15 @@ class VllmOffline:
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
-        """See `Engine.generate`; the prefix cache is emptied first, so that passes do not help each other."""
+        """See `Engine.generate`."""
         from vllm import SamplingParams
 
         llm = self._open()
-        llm.reset_prefix_cache()
+        if fresh:
+            llm.reset_prefix_cache()
         params = SamplingParams(
             max_tokens=sampling.max_tokens,
             temperature=sampling.temperature,

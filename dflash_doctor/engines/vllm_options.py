@@ -50,7 +50,8 @@ def is_cpu_build() -> bool:
 
 
 def prepare_environment(options: EngineOptions) -> None:
-    """Set what vLLM reads from the environment at import; a value the user has set stays."""
+    """Set what vLLM reads from the environment at import; a value that the user has set stays."""
+    os.environ.update(options.environment)
     defaults = dict(_QUIET)
     if is_cpu_build():
         # In one process: no second import of everything, and no async scheduling to lose on a CPU.

@@ -12,7 +12,9 @@ from dflash_doctor.evidence import Evidence
 from dflash_doctor.plan import Plan
 from dflash_doctor.probes.arms import Watcher, observe_speculative, observe_target_only
 from dflash_doctor.probes.contract import collect_contract
-from dflash_doctor.probes.experiments import observe_experiments
+from dflash_doctor.probes.engine_trials import observe_engine_trials
+from dflash_doctor.probes.experiments import observe_experiments, with_experiments
+from dflash_doctor.probes.live_trials import observe_live_trials
 from dflash_doctor.records import WorkloadRecord
 
 
@@ -65,6 +67,9 @@ class Collector:
                 watcher=watcher,
                 keep=self._keep,
             )
+            trials, unchanged, not_tried = observe_live_trials(engine, plan, requests, watcher=watcher)
+            evidence = with_experiments(evidence, trials, not_tried)
+            self._keep(evidence)
         watcher.phase("loading", f"{name}, target-only")
         with open_engine(name, plan.engine_options("target-only", log_path=self._log_path)) as engine:
             evidence = observe_target_only(
@@ -75,6 +80,11 @@ class Collector:
             plan, evidence, log_path=self._log_path, watcher=watcher, keep=self._keep
         )
         self._keep(evidence)
+        if unchanged is not None:
+            evidence = observe_engine_trials(
+                plan, evidence, unchanged, requests, log_path=self._log_path, watcher=watcher, keep=self._keep
+            )
+            self._keep(evidence)
 
     def _keep(self, evidence: Evidence) -> None:
         self.collected = replace(self.collected, evidence=evidence)

@@ -29,7 +29,7 @@ from dflash_doctor.probes.arms import Keep, Watcher
 from dflash_doctor.reference.client import HostedReference, require_reference
 from dflash_doctor.reference.knobs import Knobs
 from dflash_doctor.reference.messages import EngineStep, Measured, ReferenceOptions, Text, TextRead
-from dflash_doctor.trials import ExperimentEvidence, ReferenceEvidence, ReferenceText
+from dflash_doctor.trials import ExperimentEvidence, ReferenceEvidence, ReferenceText, Trial
 
 _MOST_TEXTS = 100
 _MOST_ANSWER_TOKENS = 512
@@ -59,11 +59,11 @@ def observe_experiments(
     """
     reason = _why_not(plan, evidence)
     if reason is not None:
-        return _with(evidence, ExperimentEvidence(not_tried=(reason,)))
+        return with_experiments(evidence, (), (reason,))
     material = _material(evidence, seed=plan.settings.seed)
     if material is None:
         why = f"no greedy answer of {_MIN_ANSWER_TOKENS} tokens or more to experiment on"
-        return _with(evidence, ExperimentEvidence(not_tried=(why,)))
+        return with_experiments(evidence, (), (why,))
     started = time.monotonic()
     bench = _Bench(plan, evidence, material, started, watcher, keep)
     try:
@@ -119,15 +119,17 @@ class _Bench:
     def settled(self) -> Evidence:
         """The evidence with all that was seen so far."""
         stopped = [search.stopped for search in self._searches if search.stopped]
-        found = ExperimentEvidence(
+        trials = [trial for search in self._searches for trial in search.trials]
+        spent = time.monotonic() - self._started
+        grown = with_experiments(self._evidence, trials, self.not_tried, spent)
+        assert grown.experiments is not None, "just put there"
+        found = msgspec.structs.replace(
+            grown.experiments,
             reference=self._reference,
-            trials=tuple(trial for search in self._searches for trial in search.trials),
-            not_tried=tuple(self.not_tried),
             budget_s=self._plan.settings.budget,
-            spent_s=round(time.monotonic() - self._started, 3),
             stopped="; ".join(stopped) or None,
         )
-        return _with(self._evidence, found)
+        return msgspec.structs.replace(grown, experiments=found)
 
     def run(self, log_path: Path) -> None:
         """Load the reference and experiment until done or out of time."""
@@ -278,7 +280,17 @@ class _Bench:
         return tell
 
 
-def _with(evidence: Evidence, found: ExperimentEvidence) -> Evidence:
+def with_experiments(
+    evidence: Evidence, trials: Iterable[Trial], not_tried: Iterable[str] = (), spent_s: float = 0.0
+) -> Evidence:
+    """The evidence with more trials, and more that could not be tried."""
+    found = evidence.experiments or ExperimentEvidence()
+    found = msgspec.structs.replace(
+        found,
+        trials=(*found.trials, *trials),
+        not_tried=(*found.not_tried, *not_tried),
+        spent_s=round(found.spent_s + spent_s, 3),
+    )
     return msgspec.structs.replace(evidence, experiments=found)
 
 
