@@ -1,8 +1,8 @@
 """Decodes with one engine, healthy and under each shim in turn, and prints what each did as JSON.
 
-`python decode_with_shims.py SPECIFICATION` with JSON: `target`, `draft`, `prompts` (a file), `num_prompts`,
-`max_tokens`, `shims` (installed at the start, name -> parameters), `cases` (pairs of name and parameters). It is
-a script because vLLM reads its environment at import.
+`python decode_with_shims.py SPECIFICATION`, JSON with `target`, `draft`, `prompts` (a file), `num_prompts`,
+`max_tokens`, `shims` (installed at the start: parameters by name) and `cases` (pairs of name and parameters).
+It is a script because vLLM reads its environment at import.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ def install(runner: Any, *, factor: float) -> Uninstall:
 
 
 def drawn(rng: random.Random, draft_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The square root of the hidden size, applied where it should not be, or lost."""
-    scale = math.sqrt(draft_config["hidden_size"])
-    return {"factor": rng.choice((scale, 1 / scale))}
+    """About the square root of the hidden size, applied where it should not be.
+
+    Upwards only: the first norm hides a scale that was lost from a drafter trained without one.
+    """
+    return {"factor": round(math.sqrt(draft_config["hidden_size"]) * rng.choice((0.75, 1.0, 2.0)), 3)}

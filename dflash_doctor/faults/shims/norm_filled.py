@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dflash_doctor.faults.shims.live import Uninstall, draft_layers, in_reverse
 
 
-def install(runner: Any, *, norm: str, value: float) -> Uninstall:
-    """Fill the weight of every module of the drafter whose path ends in `norm`.
+def install(runner: Any, *, norms: Sequence[str], value: float) -> Uninstall:
+    """Fill the weight of every module of the drafter whose path ends in one of `norms`.
 
     Args:
         runner: the model runner.
-        norm: such as `k_norm`, `hidden_norm`, `layers.0.input_layernorm`.
+        norms: such as `k_norm`, `hidden_norm`, `layers.0.input_layernorm`.
         value: 1 is what a model starts with, 0 what an empty tensor holds.
 
     Raises:
         ValueError: there is no such norm.
     """
     model = draft_layers(runner)
-    weights = [
-        module.weight.data for name, module in model.named_modules() if f".{name}".endswith(f".{norm}")
-    ]
-    if not weights:
-        raise ValueError(f"the drafter has no norm {norm!r}")
-    if norm.endswith("k_norm"):
-        # The context's keys are normalised with a stacked copy.
+    weights = []
+    for norm in norms:
+        found = [
+            module.weight.data for name, module in model.named_modules() if f".{name}".endswith(f".{norm}")
+        ]
+        if not found:
+            raise ValueError(f"the drafter has no norm {norm!r}")
+        weights += found
+    # Keys of the context are normalised with a stacked copy of the layers' weights.
+    if "k_norm" in norms:
         weights.append(model._k_norm_weights)
     return in_reverse(*(_filled(weight, value) for weight in weights))
 
@@ -39,6 +42,6 @@ def _filled(weight: Any, value: float) -> Uninstall:
 
 
 def drawn(rng: random.Random, draft_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Ones in the norms of queries or keys, or zeros where a whole path dies with them."""
-    norm, value = rng.choice((("q_norm", 1.0), ("k_norm", 1.0), ("hidden_norm", 0.0), ("k_norm", 0.0)))
-    return {"norm": norm, "value": value}
+    """Ones in the norms of queries and keys, or zeros where a whole path dies with them."""
+    norms, value = rng.choice(((["q_norm", "k_norm"], 1.0), (["hidden_norm"], 0.0), (["k_norm"], 0.0)))
+    return {"norms": norms, "value": value}
