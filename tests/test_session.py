@@ -82,6 +82,7 @@ class ScriptedEngine:
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: Any = None,
     ) -> Generation:
         self.asked.append(list(prompts))

@@ -72,6 +72,7 @@ class MisbehavingEngine:
         capture: bool,
         logprobs: bool = False,
         max_concurrency: int | None = None,
+        fresh: bool = True,
         on_progress: ProgressCallback | None = None,
     ) -> Generation:
         match self._options.target:
