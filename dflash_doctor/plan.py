@@ -10,7 +10,7 @@ from typing import Any
 from dflash_doctor.checkpoints.pair import read_pair
 from dflash_doctor.contract.pair import PairContract
 from dflash_doctor.engines.arguments import parse_engine_args
-from dflash_doctor.engines.base import EngineOptions, Sampling
+from dflash_doctor.engines.base import EngineOptions, Sampling, Shim
 from dflash_doctor.engines.model_folder import require_model_folder
 from dflash_doctor.errors import UsageError
 from dflash_doctor.evidence import Arm
@@ -41,6 +41,8 @@ class Plan:
     contract: PairContract | None = None
     """What the files of the pair say; `None` for a replay."""
     replayed: RunRecord | None = None
+    shims: tuple[Shim, ...] = ()
+    """Defects put on every speculative engine of the run: the doctor's own test."""
 
     def engine_options(self, arm: Arm, *, log_path: Path) -> EngineOptions:
         """How to start the engine of one arm."""
@@ -57,6 +59,7 @@ class Plan:
             start_timeout_s=self.settings.start_timeout,
             stall_timeout_s=self.settings.stall_timeout,
             replay=self.settings.replay,
+            shims=self.shims if speculative else (),
         )
 
     def sampling(self) -> Sampling:
@@ -87,7 +90,7 @@ class Plan:
         )
 
 
-def make_plan(settings: Settings, *, run_id: str) -> Plan:
+def make_plan(settings: Settings, *, run_id: str, shims: tuple[Shim, ...] = ()) -> Plan:
     """Check the settings against each other and against the files they name.
 
     Raises:
@@ -123,6 +126,7 @@ def make_plan(settings: Settings, *, run_id: str) -> Plan:
         engine_args=engine_args,
         workload=workload,
         prompts=prompts,
+        shims=shims,
     )
 
 

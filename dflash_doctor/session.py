@@ -25,6 +25,7 @@ from dflash_doctor.checks.base import Case, CheckLimits
 from dflash_doctor.checks.catalog import run_checks
 from dflash_doctor.checks.verdict import run_verdict
 from dflash_doctor.diagnosis.rank import diagnose
+from dflash_doctor.engines.base import Shim
 from dflash_doctor.environment.snapshot import environment_snapshot
 from dflash_doctor.errors import DoctorError, EngineMissingError, UsageError
 from dflash_doctor.evidence import Evidence
@@ -54,6 +55,9 @@ class Listener(Protocol):
     def progress(self, done: int, total: int) -> None:
         """Requests done, requests in all."""
 
+    def trying(self, what: str) -> None:
+        """What is being tried within the phase."""
+
     def note(self, text: str) -> None:
         """Something the user should know now."""
 
@@ -65,6 +69,9 @@ class Quiet:
         """Say nothing."""
 
     def progress(self, done: int, total: int) -> None:
+        """Say nothing."""
+
+    def trying(self, what: str) -> None:
         """Say nothing."""
 
     def note(self, text: str) -> None:
@@ -85,6 +92,7 @@ def run(
     *,
     listener: Listener | None = None,
     origins: Mapping[str, str] | None = None,
+    shims: tuple[Shim, ...] = (),
 ) -> RunResult:
     """Run the pair, judge it, write the run folder.
 
@@ -92,6 +100,7 @@ def run(
         settings: what to run.
         listener: told about progress.
         origins: where each setting came from, kept in the record.
+        shims: defects to put on the engine, for the doctor's own test.
 
     Raises:
         UsageError: the settings cannot be run; nothing is written.
@@ -100,7 +109,7 @@ def run(
     """
     heard = _Stopwatch(listener or Quiet())
     heard.phase("planning")
-    plan = make_plan(settings, run_id=_new_run_id())
+    plan = make_plan(settings, run_id=_new_run_id(), shims=shims)
     folder = runs.prepare_folder(plan.folder)
     started_at = datetime.now(UTC)
     log_path = folder / runs.ENGINE_LOG_NAME
@@ -252,6 +261,10 @@ class _Stopwatch:
     def progress(self, done: int, total: int) -> None:
         """Pass it on."""
         self._listener.progress(done, total)
+
+    def trying(self, what: str) -> None:
+        """Pass it on: an experiment takes a moment and is no phase of its own."""
+        self._listener.trying(what)
 
     def finish(self, *, completed: bool) -> None:
         """Close the open phase."""

@@ -47,6 +47,7 @@ MAY_IMPORT = {
     "reports": {"errors", "contract", "evidence", "records", "runs", "metrics"},
     "plan": BASE | {"engines.arguments", "engines.base", "engines.model_folder", "workloads"},
     "session": BASE | {"metrics", "checks", "diagnosis", "engines", "probes", "workloads", "reports", "plan"},
+    "selftest": BASE | {"faults", "session", "engines.base"},
     "inspection": BASE | {"checks", "diagnosis", "engines.arguments", "probes.contract"},
     "testing": {"checks.catalog", "inspection", "records", "session"},
     "plugin": {"settings", "records", "evidence", "inspection", "session", "plugin_run"},

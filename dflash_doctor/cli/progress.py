@@ -50,17 +50,23 @@ class _Lines:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task: int | None = None
+        self._text = ""
 
     def phase(self, name: str, detail: str = "") -> None:
         """Tick the line before and begin the next."""
         self.finish()
-        text = f"{name}: {detail}" if detail else name
-        self._task = self._progress.add_task(text, total=None)
+        self._text = f"{name}: {detail}" if detail else name
+        self._task = self._progress.add_task(self._text, total=None)
 
     def progress(self, done: int, total: int) -> None:
         """Move the bar."""
         if self._task is not None:
             self._progress.update(self._task, completed=done, total=total)  # type: ignore[arg-type]
+
+    def trying(self, what: str) -> None:
+        """Show it on the line of the phase."""
+        if self._task is not None:
+            self._progress.update(self._task, description=f"{self._text}: {what}")  # type: ignore[arg-type]
 
     def note(self, text: str) -> None:
         """Print above the bars."""

@@ -26,7 +26,11 @@ _PROMISING_STEPS = 0.985
 _PROMISING_EQUAL = 0.01
 _CLEAR_STEPS = 0.75
 _CLEAR_GAP = 0.6
-"""Share of the unequal drafts that a defect must explain to end the search."""
+"""Share of the unequal drafts that a defect must explain to end a round."""
+_ENOUGH_GAP = 0.3
+"""Share that it must explain to be kept in for the next round."""
+_EXPLAINED = 0.97
+"""Share of equal drafts at which rounding explains the rest."""
 
 LOOKALIKES: Mapping[str, frozenset[str]] = {
     "rotary-theta": frozenset({"rotary-partial-factor", "rotary-layout"}),
@@ -94,37 +98,79 @@ class Search:
     """On `time.monotonic`'s clock."""
     progress: Callable[[str, int, int], None]
     """Told what is being tried, and how far along."""
+    max_rounds: int = 1
     trials: list[Trial] = field(default_factory=list)
-    not_tried: list[str] = field(default_factory=list)
     stopped: str | None = None
+    _base: Knobs = field(default_factory=Knobs)
+    """What was found so far, kept in."""
 
     def run(self, plans: Iterable[TrialPlan]) -> None:
-        """Screen, confirm, and stop early once a cause is found or time is up."""
-        todo = list(plans)
-        found: str | None = None
-        screened: dict[str, tuple[TrialPlan, Trial]] = {}
-        for number, plan in enumerate(todo):
-            if found is not None and plan.cause != found and plan.cause not in LOOKALIKES.get(found, ()):
-                continue
-            if self._out_of_time(len(todo) - number):
-                break
-            self.progress(plan.change, number, len(todo))
-            trial = self._screened(plan)
-            screened[plan.name] = (plan, trial)
-            if found is None and trial.screening is not None and self._is_clear(trial.screening):
-                trial = self._confirmed(plan, trial)
-                screened[plan.name] = (plan, trial)
-                if trial.confirmation is None or self._is_clear(trial.confirmation):
-                    found = plan.cause
-                    self.stopped = f"{plan.change} explains the loss; only what looks like it was tried on"
-        self._confirm_best(screened)
-        self.trials = [trial for _, trial in screened.values()]
+        """Screen, confirm, and stop early once a cause is found or time is up.
 
-    def _out_of_time(self, left: int) -> bool:
-        if time.monotonic() < self.deadline:
-            return False
-        self.stopped = f"the budget was spent with {left} experiments left; raise --budget"
-        return True
+        Where something is left unexplained, what was found is kept in and the rest is tried on top of it: two
+        defects at once hide each other.
+        """
+        todo = list(plans)
+        for number in range(self.max_rounds):
+            found = self._round(todo, number)
+            if found is None or number + 1 == self.max_rounds or self._is_out_of_time():
+                return
+            self._base = merged(self._base, found.knobs)
+            everything = (*self.split.screening, *self.split.confirmation)
+            self.unchanged = self.measure(self._base, everything)
+            if self._is_explained():
+                return
+            todo = [plan for plan in todo if plan.cause != found.cause]
+
+    def _round(self, todo: Sequence[TrialPlan], number: int) -> TrialPlan | None:
+        """One pass over the plans; the one that explains most, if one does."""
+        clear: TrialPlan | None = None
+        screened: dict[str, tuple[TrialPlan, Trial]] = {}
+        for index, plan in enumerate(todo):
+            if clear is not None and plan.cause not in {clear.cause, *LOOKALIKES.get(clear.cause, ())}:
+                continue
+            if self._is_out_of_time():
+                self.stopped = (
+                    f"the budget was spent with {len(todo) - index} experiments left; raise --budget"
+                )
+                break
+            self.progress(plan.change, index, len(todo))
+            trial = self._screened(plan)
+            if clear is None and trial.screening is not None and self._is_clear(trial.screening):
+                trial = self._confirmed(plan, trial)
+                if trial.confirmation is None or self._is_clear(trial.confirmation):
+                    clear = plan
+            screened[plan.name] = (plan, trial)
+        self._confirm_best(screened)
+        if clear is not None:
+            self.stopped = f"{clear.change} explains the loss; only what looks like it was tried on"
+        again = {trial.name for trial in self.trials}
+        # Of a later round only what it found is news: the rest was tried before, on a worse base.
+        self.trials += [
+            trial
+            for name, (_, trial) in screened.items()
+            if name not in again or trial.confirmation is not None
+        ]
+        return self._best_confirmed(screened)
+
+    def _best_confirmed(self, screened: Mapping[str, tuple[TrialPlan, Trial]]) -> TrialPlan | None:
+        """The plan whose confirmation gains most, where that is enough to go on from it."""
+        gains = [
+            (self._gain(trial.confirmation), plan)
+            for plan, trial in screened.values()
+            if trial.confirmation is not None and self._is_enough(trial.confirmation)
+        ]
+        return max(gains, key=lambda item: item[0])[1] if gains else None
+
+    def _is_out_of_time(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def _is_explained(self) -> bool:
+        """Whether too little is left to look for; only a share of equal drafts tells."""
+        if not self.unchanged.sizes:
+            return True
+        equal, compared = sum(self.unchanged.counts.values()), sum(self.unchanged.sizes.values())
+        return equal >= _EXPLAINED * compared
 
     def _confirm_best(self, screened: dict[str, tuple[TrialPlan, Trial]]) -> None:
         """Confirm the best plan of each promising cause."""
@@ -138,7 +184,8 @@ class Search:
         ranked = sorted(best.values(), key=lambda item: -item[0])[:_MOST_CONFIRMED]
         for number, (_, plan, trial) in enumerate(ranked):
             if trial.confirmation is None and self.split.confirmation:
-                if self._out_of_time(len(ranked) - number):
+                if self._is_out_of_time():
+                    self.stopped = "the budget was spent before the best could be confirmed; raise --budget"
                     return
                 self.progress(f"confirming: {plan.change}", number, len(ranked))
                 screened[plan.name] = (plan, self._confirmed(plan, trial))
@@ -155,7 +202,7 @@ class Search:
             knobs=plan.knobs.changes(),
         )
         try:
-            counts = self._counts(plan.knobs, self.split.screening)
+            counts = self._counts(merged(self._base, plan.knobs), self.split.screening)
         except DoctorError as error:
             return msgspec.structs.replace(trial, failed=f"{error.what}: {error.seen}")
         duration = round(time.monotonic() - started, 3)
@@ -165,7 +212,7 @@ class Search:
         if not self.split.confirmation:
             return trial
         started = time.monotonic()
-        counts = self._counts(plan.knobs, self.split.confirmation)
+        counts = self._counts(merged(self._base, plan.knobs), self.split.confirmation)
         duration = round(trial.duration_s + time.monotonic() - started, 3)
         return msgspec.structs.replace(trial, confirmation=counts, duration_s=duration)
 
@@ -195,3 +242,14 @@ class Search:
             return self._gain(counts) >= 1 - _CLEAR_STEPS
         gap = 1 - sum(counts.before) / max(1, sum(counts.size_before))
         return gap > 0 and self._gain(counts) >= _CLEAR_GAP * gap and self._is_promising(counts)
+
+    def _is_enough(self, counts: TrialCounts) -> bool:
+        if self.measure_name == "verify-steps":
+            return self._is_promising(counts)
+        gap = 1 - sum(counts.before) / max(1, sum(counts.size_before))
+        return gap > 0 and self._gain(counts) >= _ENOUGH_GAP * gap
+
+
+def merged(base: Knobs, more: Knobs) -> Knobs:
+    """Both changes at once; where they touch one knob, the second."""
+    return msgspec.structs.replace(base, **{name: getattr(more, name) for name in more.changes()})

@@ -38,6 +38,9 @@ class Watcher(Protocol):
     def progress(self, done: int, total: int) -> None:
         """Requests done, requests in all."""
 
+    def trying(self, what: str) -> None:
+        """What is being tried within the phase."""
+
 
 def observe_speculative(
     engine: Engine,

@@ -257,6 +257,7 @@ class _Bench:
                 tuple(number for number in split.screening if number in usable),
                 tuple(number for number in split.confirmation if number in usable),
             ),
+            max_rounds=3,
             deadline=self._deadline,
             progress=self._trying("the engine's drafts"),
         )
@@ -274,7 +275,7 @@ class _Bench:
         self._watcher.phase("experimenting", what)
 
         def tell(change: str, done: int, total: int) -> None:
-            self._watcher.phase("experimenting", change)
+            self._watcher.trying(change)
             self._watcher.progress(done, total)
 
         return tell

@@ -19,8 +19,10 @@ from dflash_doctor.probes.arms import Watcher
 from dflash_doctor.trials import Trial, TrialCounts, TrialKind
 from dflash_doctor.workloads.turns import conversation_for_turn, request_id
 
-MAX_TOKENS = 64
+MAX_TOKENS = 48
 NUM_PROMPTS = 24
+_NUM_ALONE = 8
+"""One at a time takes its time."""
 
 
 def observe_live_trials(
@@ -124,6 +126,7 @@ def _warm(
 ) -> Trial | None:
     """The same prompts again, now cached: what the cache brings back, the drafter must have too."""
     started = time.monotonic()
+    watcher.trying("the same prompts from the prefix cache")
     warm = engine.generate(requests, sampling, capture=True, fresh=False, on_progress=watcher.progress)
     if not any(trace.num_cached_prompt_tokens for trace in warm.requests):
         return None
@@ -148,7 +151,9 @@ def _alone(
 ) -> Trial | None:
     """The same prompts one at a time."""
     started = time.monotonic()
-    alone = engine.generate(requests, sampling, capture=True, max_concurrency=1, on_progress=watcher.progress)
+    watcher.trying("one request at a time")
+    few = requests[:: max(1, len(requests) // _NUM_ALONE)][:_NUM_ALONE]
+    alone = engine.generate(few, sampling, capture=True, max_concurrency=1, on_progress=watcher.progress)
     return engine_trial(
         name="one request at a time",
         cause="batch-dependent-acceptance",
@@ -185,6 +190,7 @@ def _other_thinking(
     ]
     if all(item.token_ids == by_id[item.prompt_id].token_ids for item in switched):
         return None
+    watcher.trying(f"thinking {other}")
     after = engine.generate(switched, sampling, capture=True, on_progress=watcher.progress)
     return engine_trial(
         name=f"thinking {other}",
