@@ -47,12 +47,12 @@ MAY_IMPORT = {
     "reports": {"errors", "contract", "evidence", "records", "runs", "metrics"},
     "plan": BASE | {"engines.arguments", "engines.base", "engines.model_folder", "workloads"},
     "session": BASE | {"metrics", "checks", "diagnosis", "engines", "probes", "workloads", "reports", "plan"},
-    "selftest": BASE | {"faults", "session", "engines.base"},
+    "selftest": BASE | {"faults", "plan", "probes", "session"},
     "inspection": BASE | {"checks", "diagnosis", "engines.arguments", "probes.contract"},
     "testing": {"checks.catalog", "inspection", "records", "session"},
     "plugin": {"settings", "records", "evidence", "inspection", "session", "plugin_run"},
     "plugin_run": BASE | {"engines.catalog", "inspection", "plan", "plugin", "reports", "session"},
-    "cli": BASE | {"checks", "diagnosis", "inspection", "reports", "session"},
+    "cli": BASE | {"checks", "diagnosis", "faults", "inspection", "reports", "selftest", "session"},
     "__main__": {"cli"},
 }
 """Part of the package -> parts (or single modules) it may import; itself always."""

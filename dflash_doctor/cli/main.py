@@ -21,6 +21,7 @@ COMMANDS = {
     "diagnose": "Run a pair, judge it, and say what to change.",
     "check": "Find what files, packages and settings tell of a pair; no engine needed.",
     "report": "Write a recorded run as HTML, JSON, SARIF or text.",
+    "selftest": "Put known faults into healthy pairs and see whether they are named.",
     "explain": "Show the page of a check or a cause.",
     "env": "Show this environment, lock it, compare it with a lock, or show the settings in force.",
 }

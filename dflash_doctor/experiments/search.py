@@ -19,6 +19,9 @@ from dflash_doctor.reference.knobs import Knobs
 from dflash_doctor.trials import Measure, Trial, TrialCounts, TrialKind
 
 _NUM_SCREENED = 24
+_NUM_FIRST = 8
+"""Texts after which a change that makes things much worse is given up."""
+_HOPELESS = 0.1
 _MOST_CONFIRMED = 4
 """Causes whose best plan is confirmed."""
 _PROMISING_STEPS = 0.985
@@ -201,8 +204,11 @@ class Search:
             remedy=plan.remedy,
             knobs=plan.knobs.changes(),
         )
+        knobs, numbers = merged(self._base, plan.knobs), self.split.screening
         try:
-            counts = self._counts(merged(self._base, plan.knobs), self.split.screening)
+            counts = self._counts(knobs, numbers[:_NUM_FIRST])
+            if len(numbers) > _NUM_FIRST and self._gain(counts) > -_HOPELESS:
+                counts = _joined(counts, self._counts(knobs, numbers[_NUM_FIRST:]))
         except DoctorError as error:
             return msgspec.structs.replace(trial, failed=f"{error.what}: {error.seen}")
         duration = round(time.monotonic() - started, 3)
@@ -253,3 +259,9 @@ class Search:
 def merged(base: Knobs, more: Knobs) -> Knobs:
     """Both changes at once; where they touch one knob, the second."""
     return msgspec.structs.replace(base, **{name: getattr(more, name) for name in more.changes()})
+
+
+def _joined(first: TrialCounts, second: TrialCounts) -> TrialCounts:
+    return TrialCounts(
+        **{name: (*getattr(first, name), *getattr(second, name)) for name in TrialCounts.__struct_fields__}
+    )

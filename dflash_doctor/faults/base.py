@@ -23,6 +23,10 @@ Place = Literal["config", "weights", "tokenizer", "template", "traffic", "settin
 Role = Literal["target", "draft"]
 
 
+class NotApplicable(Exception):
+    """This pair cannot have the fault; the message says why."""
+
+
 @dataclass
 class Specimen:
     """A private copy of a healthy pair; a fault edits it in place."""

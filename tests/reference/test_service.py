@@ -1,4 +1,4 @@
-"""The reference in its child process loads a pair, reads texts, drafts under knobs, says what does not fit."""
+"""The reference in its child process loads a pair, drafts along texts, and says what does not fit."""
 
 from __future__ import annotations
 
