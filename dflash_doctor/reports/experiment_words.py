@@ -67,7 +67,9 @@ def engine_words(reference: ReferenceRecord) -> str | None:
     if reference.engine_excess_steps.value is None:
         return None
     equal = percent_interval(reference.equal_drafts)
-    return f"{_steps(reference.engine_excess_steps)} than the reference; {equal} of its draft tokens are equal"
+    return (
+        f"{_steps(reference.engine_excess_steps)} than the reference; {equal} of its draft tokens are equal"
+    )
 
 
 def effect_words(trial: TrialRecord) -> str:

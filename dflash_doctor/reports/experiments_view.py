@@ -15,7 +15,9 @@ _BADGES = {"explains": "passed", "helps a little": "info", "undecided": "inconcl
 
 def experiments_view(experiments: ExperimentRecord | None) -> dict[str, Any] | None:
     """The context of the section; `None` where there is nothing to tell."""
-    if experiments is None or experiments == ExperimentRecord():
+    if experiments is None:
+        return None
+    if not (experiments.reference or experiments.trials or experiments.not_tried or experiments.stopped):
         return None
     shown = experiment_words.shown_trials(experiments)
     longest = experiment_words.largest_length(shown)
