@@ -85,7 +85,7 @@ def test_page_when_causes_are_ruled_out_then_names_the_best_trial_of_each() -> N
     assert "rotary-theta draft-context-key-norm" in listed
     assert "causal-flag" not in listed
     assert 'title="rope_theta 1 -&gt; 3: 1.0 % more steps [-4.0, 6.0]' in text
-    assert "rotary-theta 2 × rope_theta 1 -> 3 1.0 % more steps" in seen
+    assert "rotary-theta 2 × rope_theta 1 -> 3: 1.0 % more steps" in seen
     assert "equal to the engine's 50.0 % -> 50.1 %" in seen
 
 
