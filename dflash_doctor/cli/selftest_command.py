@@ -73,11 +73,10 @@ def _tell(result: SelftestResult, number: int, total: int) -> None:
     case = result.case
     named = ", ".join(f"{name} {confidence:.2f}" for name, confidence in result.named[:2]) or "nothing"
     mark = "ok  " if result.is_right else "MISS"
-    click.echo(
-        f"{mark} {number:>3}/{total} {case.pair.name} {case.name} seed {case.seed} ({result.detail}): {named}, "
-        f"{result.duration_s:.0f} s" + (f"; {result.error.splitlines()[0]}" if result.error else ""),
-        err=True,
-    )
+    where = f"{case.pair.name} {case.name} seed {case.seed} ({result.detail})"
+    error = f"; {result.error.splitlines()[0]}" if result.error else ""
+    line = f"{mark} {number:>3}/{total} {where}: {named}, {result.duration_s:.0f} s{error}"
+    click.echo(line, err=True)
 
 
 def _listing() -> str:

@@ -18,7 +18,10 @@ _Place = Callable[[float], float]
 
 
 def acceptance_curve(
-    positions: Sequence[PositionMetrics], *, num_in_block: int | None = None
+    positions: Sequence[PositionMetrics],
+    *,
+    num_in_block: int | None = None,
+    reference: Sequence[PositionMetrics] = (),
 ) -> Markup | None:
     """Share of all steps with a 95 % band, and share of those that got as far; `None` without positions.
 
@@ -26,6 +29,7 @@ def acceptance_curve(
         positions: from the first draft position on.
         num_in_block: draft tokens that the drafter's block holds (block_size - 1); positions beyond are
             shaded.
+        reference: the same of the reference drafter, drawn over it where positions are the same.
     """
     if not positions:
         return None
@@ -39,6 +43,8 @@ def acceptance_curve(
 
     marginal = [item.acceptance_rate for item in positions]
     conditional = [item.conditional_acceptance_rate for item in positions]
+    of_reference = {item.position: item.acceptance_rate for item in reference}
+    ideal = [of_reference.get(item.position, Estimate(value=None)) for item in positions]
     parts = [
         *_beyond_block(len(positions), num_in_block, x, height),
         *_grid(y),
@@ -46,6 +52,8 @@ def acceptance_curve(
         *_band(marginal, x, y),
         *_line([item.value for item in conditional], x, y, "conditional"),
         *_dots(conditional, x, y, "ring", 3, "of the steps that got there"),
+        *_line([item.value for item in ideal], x, y, "ideal"),
+        *_squares(ideal, x, y),
         *_line([item.value for item in marginal], x, y, "marginal"),
         *_whiskers(marginal, x, y),
         *_dots(marginal, x, y, "dot", 3.5, "of all steps"),
@@ -53,6 +61,9 @@ def acceptance_curve(
     ]
     summary = ", ".join(f"{item.position}: {percent(item.acceptance_rate.value)}" for item in positions)
     label = f"Acceptance rate by draft position, share of all steps. {summary}"
+    if any(item.value is not None for item in ideal):
+        rates = zip(positions, ideal, strict=True)
+        label += ". Reference: " + ", ".join(f"{item.position}: {percent(e.value)}" for item, e in rates)
     # Every piece above is a number formatted here, so nothing in it needs escaping.
     return Markup(
         f'<svg class="plot curve" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">'
@@ -129,6 +140,16 @@ def _dots(
             yield (
                 f'<circle class="{name}" cx="{x(index):.1f}" cy="{y(item.value):.1f}" r="{radius}">'
                 f"<title>position {index}: {percent_interval(item)} {of_what}</title></circle>"
+            )
+
+
+def _squares(estimates: Sequence[Estimate], x: _Place, y: _Place) -> Iterator[str]:
+    for index, item in enumerate(estimates):
+        if item.value is not None:
+            yield (
+                f'<rect class="ideal-mark" x="{x(index) - 3:.1f}" y="{y(item.value) - 3:.1f}" width="6" '
+                f'height="6"><title>position {index}: {percent_interval(item)} of the reference\'s steps'
+                "</title></rect>"
             )
 
 

@@ -12,6 +12,7 @@ from dflash_doctor.metrics.divergence import kind_of
 from dflash_doctor.records import AcceptanceMetrics, CheckRecord, Estimate, RejectionMetrics, RunRecord
 from dflash_doctor.reports import plots, wording
 from dflash_doctor.reports.curve import acceptance_curve
+from dflash_doctor.reports.experiments_view import experiments_view, reference_rows
 from dflash_doctor.reports.headline import STATIC_FAMILIES, findings_of, groups_of, headline
 from dflash_doctor.reports.readings import COLUMNS, reading_table
 from dflash_doctor.reports.samples import pack_samples
@@ -49,6 +50,8 @@ def page_view(record: RunRecord, evidence: Evidence | None) -> dict[str, Any]:
     void = _void_samples(evidence)
     rows = [*metrics.by_category.values(), *metrics.by_segment.values(), *metrics.by_context]
     facts = record.engine
+    experiments = metrics.experiments
+    reference = experiments.reference if experiments is not None else None
     view: dict[str, Any] = {
         "record": record,
         "metrics": metrics,
@@ -66,7 +69,14 @@ def page_view(record: RunRecord, evidence: Evidence | None) -> dict[str, Any]:
         "checks_folded": [check for check in record.checks if _is_folded(check)],
         "reading_columns": COLUMNS,
         "readings": reading_table(record),
-        "curve": acceptance_curve(metrics.by_position, num_in_block=_num_in_block(facts)),
+        "experiments": experiments_view(experiments),
+        "reference_rows": reference_rows(metrics),
+        "reference_positions": {item.position: item for item in reference.by_position} if reference else {},
+        "curve": acceptance_curve(
+            metrics.by_position,
+            num_in_block=_num_in_block(facts),
+            reference=reference.by_position if reference is not None else (),
+        ),
         "histogram": plots.histogram(overall.acceptance_histogram or ()) if overall else None,
         "scale": plots.scale_of(overall, rows, num_spec_tokens=facts.num_spec_tokens if facts else None),
         "interval_plot": plots.interval_plot,

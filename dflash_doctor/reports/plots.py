@@ -71,6 +71,35 @@ def interval_plot(estimate: Estimate, scale: Scale) -> Markup:
     )
 
 
+def value_bar(estimate: Estimate, high: float, style: str) -> Markup:
+    """A bar from 0 with its 95 % interval, of class `style`; an empty track where there is no data.
+
+    Args:
+        estimate: the value, 0 or more.
+        high: the value at which the bar fills its track.
+        style: CSS class of the bar.
+    """
+    width, height = _ROW_WIDTH, 12
+
+    def x(value: float) -> float:
+        return width * Scale(0.0, high).place(value)
+
+    parts = [f'<rect class="track" x="0" y="0" width="{width}" height="{height}" rx="2"/>']
+    if estimate.value is not None:
+        parts.append(
+            f'<rect class="{escape(style)}" x="0" y="0" width="{x(estimate.value):.1f}" '
+            f'height="{height}" rx="2"/>'
+        )
+        if estimate.low is not None and estimate.high is not None:
+            parts.append(
+                f'<path class="ends" d="M{x(estimate.low):.1f} 6H{x(estimate.high):.1f}'
+                f'M{x(estimate.low):.1f} 3v6M{x(estimate.high):.1f} 3v6"/>'
+            )
+    return Markup(
+        f'<svg class="value-bar" viewBox="0 0 {width} {height}" aria-hidden="true">{"".join(parts)}</svg>'
+    )
+
+
 @dataclass(frozen=True)
 class Part:
     """A stretch of a share bar: its CSS class, label and count."""

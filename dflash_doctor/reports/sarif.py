@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import CheckRecord, Finding, RunRecord
+from dflash_doctor.reports.experiment_words import untried
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -38,7 +38,7 @@ def render(record: RunRecord, evidence: Evidence | None) -> bytes:
                 "invocations": [
                     {
                         "executionSuccessful": record.verdict != "errored",
-                        "toolExecutionNotifications": _notes(record.checks),
+                        "toolExecutionNotifications": _notes(record),
                     }
                 ],
                 "results": results,
@@ -59,13 +59,16 @@ def _rule(check: CheckRecord) -> dict[str, Any]:
     }
 
 
-def _notes(checks: Iterable[CheckRecord]) -> list[dict[str, Any]]:
+def _notes(record: RunRecord) -> list[dict[str, Any]]:
     """What could not be looked at: never silence."""
-    return [
-        {"level": "note", "message": {"text": f"{check.code} {check.name}: {check.reason}"}}
-        for check in checks
+    texts = [
+        f"{check.code} {check.name}: {check.reason}"
+        for check in record.checks
         if "not checked" in check.reason or check.verdict == "errored"
     ]
+    if record.metrics.experiments is not None:
+        texts += [f"experiment not made: {reason}" for reason in untried(record.metrics.experiments)]
+    return [{"level": "note", "message": {"text": text}} for text in texts]
 
 
 def _result(item: Finding, index: int) -> dict[str, Any]:

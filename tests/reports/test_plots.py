@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dflash_doctor.metrics.compute import compute_metrics
 from dflash_doctor.records import Estimate, PositionMetrics
 from dflash_doctor.reports.curve import acceptance_curve
-from dflash_doctor.reports.plots import Part, Scale, histogram, interval_plot, scale_of, share_bar
+from dflash_doctor.reports.plots import Part, Scale, histogram, interval_plot, scale_of, share_bar, value_bar
 
 NUMBER = re.compile(r"-?\d+\.?\d*")
 
@@ -67,6 +67,39 @@ def test_acceptance_curve_when_read_aloud_then_says_every_rate() -> None:
     svg = acceptance_curve([position(0, 0.9), position(1, None)])
     assert svg is not None
     assert 'aria-label="Acceptance rate by draft position, share of all steps. 0: 90.0 %, 1: no data"' in svg
+
+
+@given(
+    st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9),
+    st.lists(st.none() | st.floats(0, 1), max_size=12),
+)
+def test_acceptance_curve_when_there_is_a_reference_then_draws_it_where_positions_are_the_same(
+    rates: list[float | None], reference: list[float | None]
+) -> None:
+    svg = acceptance_curve(
+        [position(i, rate) for i, rate in enumerate(rates)],
+        reference=[position(i, rate) for i, rate in enumerate(reference)],
+    )
+    assert svg is not None
+    shown = [rate for rate in reference[: len(rates)] if rate is not None]
+    marks = [float(mark.get("y", "")) + 3 for mark in elements(svg, "rect", "ideal-mark")]
+    assert marks == pytest.approx([20 + 238 * (1 - rate) for rate in shown], abs=0.06)
+    assert ("Reference: " in svg) == bool(shown)
+
+
+@given(st.floats(0, 9), st.floats(0, 3), st.integers(1, 9))
+def test_value_bar_when_given_any_value_then_stays_on_its_track(
+    value: float, width: float, high: int
+) -> None:
+    svg = value_bar(Estimate(value=value, low=max(0, value - width), high=value + width), high, "after")
+    bar = elements(svg, "rect", "after")[0]
+    assert float(bar.get("width", "")) == pytest.approx(220 * min(1, value / high), abs=0.06)
+    numbers = [float(part) for part in NUMBER.findall(elements(svg, "path", "ends")[0].get("d", ""))]
+    assert all(0 <= number <= 220 for number in numbers)
+
+
+def test_value_bar_when_there_is_no_data_then_is_an_empty_track() -> None:
+    assert len(elements(value_bar(Estimate(value=None), 1, "after"), "rect")) == 1
 
 
 def test_interval_plot_when_drawn_then_dot_lies_in_its_interval() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from evidence_factory import make_evidence
-from record_factory import make_record
+from record_factory import make_experiments, make_record
 
 from dflash_doctor.evidence import Evidence
 from dflash_doctor.records import Artifacts, RunRecord
@@ -57,6 +57,28 @@ def test_json_when_written_then_is_the_record() -> None:
     assert document == encode_record(record)
     assert msgspec.json.decode(document, type=RunRecord) == record
     assert json.loads(document)["verdict"] == "passed"
+
+
+def test_json_when_experiments_were_made_then_holds_them() -> None:
+    record = make_record(experiments=make_experiments())
+    found = json.loads(load_renderer("json")(record, None))["metrics"]["experiments"]
+    assert [trial["verdict"] for trial in found["trials"]][:2] == ["explains", "worse"]
+    assert found["not_tried"] == ["rotary-layout: the config has no rotary settings"]
+
+
+def test_sarif_when_a_setting_explains_the_loss_then_gives_the_edit_and_what_was_not_tried() -> None:
+    document = json.loads(load_renderer("sarif")(make_record(experiments=make_experiments()), None))
+    run = document["runs"][0]
+    result = next(item for item in run["results"] if item["ruleId"] == "DF405")
+    assert result["properties"]["edit"] == "set target_layer_ids = [1, 3]"
+    notes = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
+    assert "experiment not made: rotary-layout: the config has no rotary settings" in notes
+    assert "experiment not made: one slot less: out of memory" in notes
+
+
+def test_fix_plan_when_a_setting_explains_the_loss_then_has_its_edit() -> None:
+    text = load_renderer("fix-plan")(make_record(experiments=make_experiments()), None).decode()
+    assert "1. set target_layer_ids = [1, 3]\n   # DF405 error" in text
 
 
 def test_write_reports_when_done_then_names_the_report(tmp_path: Path) -> None:

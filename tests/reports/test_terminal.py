@@ -32,7 +32,7 @@ def test_render_terminal_when_healthy_then_verdict_and_numbers_are_there() -> No
         "engine ",
         "K = 7",
         "level token",
-        "PASSED   DF301",
+        "  DF301  all 20 outputs",
         "acceptance length [95 %]",
         "near misses",
         "overall ",
