@@ -73,6 +73,10 @@ class ReferenceText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     engine_equal: int | None = None
     """Engine's draft tokens equal to the reference's at the same anchor."""
     engine_compared: int | None = None
+    engine_offsets: dict[int, int] = msgspec.field(default_factory=dict)
+    """Engine's draft id - reference's -> how often, where they differ; the commonest few."""
+    equal_after_rejection: tuple[int, int] = (0, 0)
+    """Equal and compared draft tokens at steps behind one that refused a draft."""
 
 
 class DraftProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -226,6 +226,7 @@ CHECKS: tuple[CheckEntry, ...] = (
         "the engine accepts more when it is asked or set otherwise",
     ),
     CheckEntry("DF407", "context-ignored", "the drafts do not depend on the target's hidden states"),
+    CheckEntry("DF408", "drafts-patterned", "the drafts follow a pattern that no working drafter makes"),
     CheckEntry("DF801", "counters-inconsistent", "the engine's numbers contradict each other"),
     CheckEntry("DF802", "degenerate-output", "output repeats itself, so its acceptance means nothing"),
     CheckEntry("DF803", "expected-data-absent", "a number that should be there is not"),

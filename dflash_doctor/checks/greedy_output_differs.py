@@ -35,7 +35,7 @@ state. The *prefill* token: speculation had not begun, so the two arms differ in
 from __future__ import annotations
 
 from dflash_doctor.checks.base import Case, Outcome, failed, inconclusive, passed, skipped
-from dflash_doctor.evidence import Divergence
+from dflash_doctor.evidence import Divergence, requests_of
 from dflash_doctor.metrics.divergence import kind_of
 from dflash_doctor.records import Finding, LosslessMetrics, Where
 
@@ -104,11 +104,22 @@ def _fault(case: Case, item: Divergence, lossless: LosslessMetrics) -> Finding:
         expected=f"a gap within {margin:.3g} nats, the numeric noise of this machine",
         remedy=_REMEDY,
         where=Where(prompt_id=item.prompt_id, category=item.category),
-        causes=("lossy-acceptance-configured", "verification-not-enforced")
-        if case.evidence.facts is not None and case.evidence.facts.lossy_settings
-        else ("verification-not-enforced",),
+        causes=_causes(case, item),
         numbers={"gap": gap, "index": item.index, "tie_margin": margin},
     )
+
+
+def _causes(case: Case, item: Divergence) -> tuple[str, ...]:
+    """What a fault speaks for: a lossy setting that is on, an end that was passed over, else the verifier."""
+    facts, own = case.evidence.facts, case.evidence.target_only
+    if facts is not None and facts.lossy_settings:
+        return ("lossy-acceptance-configured", "verification-not-enforced")
+    ended = {
+        trace.prompt_id: len(trace.output_ids) for trace in requests_of(own) if trace.finish_reason == "stop"
+    }
+    if ended.get(item.prompt_id) in (item.index, item.index + 1) and item.speculative_id is not None:
+        return ("stop-handling-wrong", "verification-not-enforced")
+    return ("verification-not-enforced",)
 
 
 def _notes(case: Case, ties: list[Divergence], lossless: LosslessMetrics) -> list[Finding]:

@@ -8,7 +8,7 @@ from dflash_doctor.records import CheckRecord, Metrics, Verdict
 
 _MOST_BASIC_FIRST = (
     *("DF803", "DF102", "DF101", "DF401", "DF802", "DF301"),
-    *("DF405", "DF407", "DF404", "DF406", "DF402", "DF403", "DF801"),
+    *("DF408", "DF405", "DF407", "DF404", "DF406", "DF402", "DF403", "DF801"),
 )
 """Which finding to act on first: what voids the others comes before them.
 

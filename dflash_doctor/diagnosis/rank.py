@@ -18,14 +18,15 @@ from dflash_doctor.records import Cause, CheckRecord, Finding
 _DIRECT = {
     ("DF301", "lossy-acceptance-configured"),
     ("DF301", "verification-not-enforced"),
+    ("DF301", "stop-handling-wrong"),
     ("DF401", "speculation-inactive"),
     ("DF801", "counters-inconsistent"),
     ("DF802", "degenerate-output"),
 }
 """The finding observes the cause itself."""
 
-_EXPERIMENTS = ("DF404", "DF405", "DF406", "DF407")
-"""Findings that rest on an experiment; their first cause explains most."""
+_EXPERIMENTS = ("DF404", "DF405", "DF406", "DF407", "DF408")
+"""Findings that rest on an experiment or see the defect itself; their first cause explains most."""
 _STATIC_FAMILIES = ("DF0", "DF1", "DF2")
 """What files and settings say is seen, not inferred: the first cause of such a finding is direct."""
 

@@ -206,6 +206,8 @@ class _Bench:
             engine_steps=len(self._material.texts[number].engine_steps) if has_steps and whole else None,
             engine_equal=own.engine_equal if has_steps else None,
             engine_compared=own.engine_compared if has_steps else None,
+            engine_offsets=own.engine_offsets,
+            equal_after_rejection=own.equal_after_rejection,
         )
 
     def _engine_differs(self) -> bool:

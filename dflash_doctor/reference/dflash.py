@@ -29,8 +29,10 @@ class Alignment:
 
     query_shift: int = 0
     """Added to the positions of the block's slots."""
-    context_start: int = 0
-    """First so many tokens of the text whose keys and values are missing."""
+    erased_first: int = 0
+    """First so many tokens of the text whose keys and values are zero, as an unwritten cache holds them."""
+    erased_of_every: tuple[int, int] | None = None
+    """(n, m): keys and values of the first n of every m tokens are zero."""
     context_end: int = 0
     """Last so many tokens before the anchor whose keys and values are missing."""
     context_lag: int = 0
@@ -76,10 +78,19 @@ class Geometry:
         """[B, A * W, C]: a slot sees the text before its anchor, as far back as the window reaches."""
         place = self.context_positions[:, None, :]
         anchor = self.anchors.repeat_interleave(self.width, dim=1)[:, :, None]
-        seen = (place < anchor - self.alignment.context_end) & (place >= self.alignment.context_start)
+        seen = place < anchor - self.alignment.context_end
         if window is not None:
             seen = seen & (self.slot_positions[:, :, None] - place < window)
         return seen
+
+    def written(self) -> Tensor | None:
+        """[C, 1] 1 where the context's keys and values are there; `None` where all are."""
+        first, every = self.alignment.erased_first, self.alignment.erased_of_every
+        place = self.context_positions[0]
+        lost = place < first
+        if every is not None:
+            lost = lost | (place % every[1] < every[0])
+        return (~lost)[:, None] if first or every is not None else None
 
     def sees_block(self, window: int | None, *, causal: bool) -> Tensor:
         """[W, W]: the slots of the own block, all of them unless causal."""
@@ -120,6 +131,9 @@ class BlockAttention(nn.Module):
         norm = context_norm if context_norm is not None else self.k_norm
         far_key = rotary(norm(self._heads(self.k_proj(context))), place.context_positions)
         own_value, far_value = self._heads(self.v_proj(block)), self._heads(self.v_proj(context))
+        written = place.written()
+        if written is not None:
+            far_key, far_value = far_key * written, far_value * written
 
         flat = query.reshape(batch, kv, repeats * slots, config.head_dim) * config.head_dim**-0.5
         far = (flat @ far_key.transpose(-1, -2)).view(batch, kv, repeats, slots, -1)

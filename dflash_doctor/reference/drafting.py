@@ -51,6 +51,8 @@ class Drafting:
     alignment: Alignment
     max_length: int | None
     num_draft_tokens: int
+    slot_offset: int = 0
+    features_scaled: float | None = None
 
 
 def prepare(files: DrafterFiles, borrowed: Borrowed, knobs: Knobs) -> Drafting:
@@ -78,7 +80,8 @@ def prepare(files: DrafterFiles, borrowed: Borrowed, knobs: Knobs) -> Drafting:
         width=num_tokens + (0 if config.samples_from_anchor else 1),
         alignment=Alignment(
             query_shift=knobs.query_shift,
-            context_start=knobs.context_start,
+            erased_first=knobs.erased_first,
+            erased_of_every=knobs.erased_of_every,
             context_end=knobs.context_end,
             context_lag=knobs.context_lag,
             context_shuffled=knobs.context_shuffled,
@@ -86,6 +89,8 @@ def prepare(files: DrafterFiles, borrowed: Borrowed, knobs: Knobs) -> Drafting:
         ),
         max_length=knobs.max_length,
         num_draft_tokens=num_tokens,
+        slot_offset=knobs.slot_offset,
+        features_scaled=knobs.features_scaled,
     )
 
 
@@ -102,11 +107,16 @@ def hidden_at(drafting: Drafting, states: Mapping[int, Tensor], tokens: Tensor, 
     first = next(drafting.drafter.parameters())
     features = torch.cat([states[index] for index in drafting.taps], dim=-1).to(first)
     context = drafting.drafter.context_of(features[None])
+    if drafting.features_scaled is not None:
+        context = drafting.drafter.fc(features[None]) * drafting.features_scaled
     slots = torch.full((len(anchors), drafting.width), drafting.config.mask_token_id, device=tokens.device)
     slots[:, 0] = tokens[anchors]
     embedded = drafting.embedding[slots] * drafting.embedding_scale
     hidden: Tensor = drafting.drafter(embedded[None], context, anchors[None], drafting.alignment)[0]
-    return hidden[:, drafting.width - drafting.num_draft_tokens :]
+    slots_read = torch.arange(
+        drafting.width - drafting.num_draft_tokens, drafting.width, device=tokens.device
+    )
+    return hidden[:, (slots_read + drafting.slot_offset).clamp(0, drafting.width - 1)]
 
 
 @torch.inference_mode()
@@ -188,11 +198,11 @@ def _with_tensors(drafter: Drafter, config: DrafterConfig, knobs: Knobs) -> Draf
     state = drafter.state_dict()
     if knobs.layer_order is not None:
         state = _reordered(state, knobs.layer_order, config.num_layers)
-    for name in knobs.unset_tensors:
+    for name in (*knobs.unset_tensors, *knobs.zeroed_tensors):
         if name not in state:
             raise _misfit(f"no tensor {name}")
-        unset = torch.ones_like if "norm" in name else torch.zeros_like
-        state[name] = unset(state[name])
+        at_one = "norm" in name and name not in knobs.zeroed_tensors
+        state[name] = torch.ones_like(state[name]) if at_one else torch.zeros_like(state[name])
     if dtype is not None:
         state = {name: value.to(dtype) for name, value in state.items()}
     with torch.device("meta"):

@@ -41,8 +41,16 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     unset_tensors: tuple[str, ...] = ()
     """As if never loaded: norms at one, projections at zero."""
+    zeroed_tensors: tuple[str, ...] = ()
+    features_scaled: float | None = None
+    """Features enter the layers times this, without their norm."""
+    slot_offset: int = 0
+    """Drafts are read so many slots beside their own; past an end the last is taken again."""
+    erased_first: int = 0
+    """First so many tokens whose keys and values are zero, as an unwritten cache holds them."""
+    erased_of_every: tuple[int, int] | None = None
+    """(n, m): keys and values of the first n of every m tokens are zero."""
     query_shift: int = 0
-    context_start: int = 0
     context_end: int = 0
     context_lag: int = 0
     context_key_norm_of: int | None = None

@@ -83,6 +83,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[int, ...]
     engine_equal: int
     engine_compared: int
+    engine_offsets: dict[int, int] = {}
+    """Engine's id - own id -> how often, where they differ; the commonest few."""
+    equal_after_rejection: tuple[int, int] = (0, 0)
+    """Equal and compared at steps whose step before had a draft refused."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dflash_doctor.reference.target import decoder_layers, layer_outputs
 from dflash_doctor.trials import DraftProfile
 
 Progress = Callable[[int, int], None]
+_MOST_OFFSETS = 8
 
 
 def reference_service(_argument: str) -> ReferenceService:
@@ -149,12 +151,14 @@ class ReferenceService:
                 [step.anchor - first for step in steps], dtype=torch.long, device=self._device
             )
             at_steps = drafts[rows]
-        equal, compared = _equal(at_steps, steps)
+        equal, compared, offsets = _equal(at_steps, steps)
         return messages.Measured(
             accepted=tuple(accepted),
             steps=tuple(walk(accepted, first, len(tokens))) if not engine_only else (),
             engine_equal=equal,
             engine_compared=compared,
+            engine_offsets=offsets,
+            equal_after_rejection=_equal_after_rejection(at_steps, steps),
         )
 
     def _profile(self, numbers: Sequence[int], progress: Progress) -> DraftProfile:
@@ -179,13 +183,25 @@ class ReferenceService:
         return self._store.get(number, drafting.taps, self._device)
 
 
-def _equal(drafts: torch.Tensor, steps: Sequence[messages.EngineStep]) -> tuple[int, int]:
-    """Draft tokens equal to the engine's, and tokens compared."""
-    equal = compared = 0
+def _equal(drafts: torch.Tensor, steps: Sequence[messages.EngineStep]) -> tuple[int, int, dict[int, int]]:
+    """Draft tokens equal to the engine's, tokens compared, and the commonest differences of ids."""
+    offsets: Counter[int] = Counter()
     for own, step in zip(drafts.tolist(), steps, strict=True):
-        pairs = list(zip(own, step.draft_ids, strict=False))
-        equal += sum(left == right for left, right in pairs)
-        compared += len(pairs)
+        offsets.update(right - left for left, right in zip(own, step.draft_ids, strict=False))
+    compared, equal = offsets.total(), offsets.pop(0, 0)
+    return equal, compared, dict(offsets.most_common(_MOST_OFFSETS))
+
+
+def _equal_after_rejection(drafts: torch.Tensor, steps: Sequence[messages.EngineStep]) -> tuple[int, int]:
+    """Equal and compared draft tokens at steps behind one that refused a draft."""
+    equal = compared = 0
+    rows = drafts.tolist()
+    for index in range(1, len(steps)):
+        before, step = steps[index - 1], steps[index]
+        if step.anchor - before.anchor <= len(before.draft_ids):
+            pairs = list(zip(rows[index], step.draft_ids, strict=False))
+            equal += sum(left == right for left, right in pairs)
+            compared += len(pairs)
     return equal, compared
 
 

@@ -100,7 +100,7 @@ def test_measure_when_nothing_is_changed_then_steps_cover_each_text(
         Knobs(partial_rotary_factor=0.5),
         Knobs(query_shift=1),
         Knobs(context_lag=1),
-        Knobs(context_start=32),
+        Knobs(erased_first=32),
         Knobs(context_shuffled=True),
         Knobs(layer_order=(1, 0)),
         Knobs(unset_tensors=("fc.weight",)),

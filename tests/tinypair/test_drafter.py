@@ -40,7 +40,7 @@ def completed(tokens: list[int], num_prompt: int, seed: int = 0) -> Completed:
     return Completed(torch.tensor(tokens), num_prompt, torch.randn(len(tokens), 2 * 32, generator=generator))
 
 
-def geometry(anchors: list[int], *, width: int, num_context: int, **defects: int) -> Geometry:
+def geometry(anchors: list[int], *, width: int, num_context: int, **defects: Any) -> Geometry:
     starts = torch.tensor([anchors])
     return Geometry(
         context_positions=torch.arange(num_context)[None],
@@ -70,8 +70,16 @@ def test_geometry_when_there_is_a_window_then_a_slot_sees_keys_nearer_than_it() 
 
 
 def test_geometry_when_rows_are_missing_then_nobody_sees_them() -> None:
-    place = geometry([4], width=1, num_context=6, context_start=1, context_end=1)
-    assert place.sees_context(None)[0].int().tolist() == [[0, 1, 1, 0, 0, 0]]
+    place = geometry([4], width=1, num_context=6, context_end=1)
+    assert place.sees_context(None)[0].int().tolist() == [[1, 1, 1, 0, 0, 0]]
+
+
+def test_geometry_when_rows_were_never_written_then_they_are_zero_and_seen() -> None:
+    place = geometry([6], width=1, num_context=8, erased_first=1, erased_of_every=(1, 4))
+    written = place.written()
+    assert written is not None
+    assert written[:, 0].int().tolist() == [0, 1, 1, 1, 0, 1, 1, 1]
+    assert geometry([6], width=1, num_context=8).written() is None
 
 
 @torch.inference_mode()

@@ -9,6 +9,8 @@ from dflash_doctor.reference.knobs import Knobs
 
 _HOLES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """First tokens of a text that a cache may bring back without the drafter's rows: its block sizes and more."""
+_CHUNKS = (8, 16, 32, 64)
+_FILL = "--no-enable-prefix-caching (and no chunked prefill) until the engine fills them"
 _UPGRADE = "use an engine release that fixes it; until then pin the last good one"
 
 
@@ -38,6 +40,14 @@ def plans(subject: Subject) -> Iterable[TrialPlan]:
             change=f"context rows hold the features of the token {lag} before their own",
             remedy=_UPGRADE,
         )
+    for offset in (-1, 1):
+        yield TrialPlan(
+            name=f"slots read {offset:+d}",
+            cause="block-layout-anchor",
+            knobs=Knobs(slot_offset=offset),
+            change=f"drafts read {'one slot early' if offset < 0 else 'one slot late'}",
+            remedy="use a method or release whose block layout is the drafter's (sample_from_anchor)",
+        )
     yield from _holes(subject)
     most = subject.reading.max_position_embeddings
     if most is not None and most < subject.longest_text + subject.facts.num_draft_tokens:
@@ -54,11 +64,20 @@ def _holes(subject: Subject) -> Iterator[TrialPlan]:
     for size in _HOLES:
         if size < subject.longest_text:
             yield TrialPlan(
-                name=f"first {size} context rows missing",
+                name=f"first {size} context rows unwritten",
                 cause="draft-context-holes",
-                knobs=Knobs(context_start=size),
-                change=f"the first {size} tokens have no rows in the drafter's context",
-                remedy="--no-enable-prefix-caching (and no chunked prefill) until the engine fills them",
+                knobs=Knobs(erased_first=size),
+                change=f"the drafter's keys and values of the first {size} tokens were never written",
+                remedy=_FILL,
+            )
+    for every in _CHUNKS:
+        for size in sorted({every // 4, every * 3 // 8, every // 2}):
+            yield TrialPlan(
+                name=f"{size} of every {every} context rows unwritten",
+                cause="draft-context-holes",
+                knobs=Knobs(erased_of_every=(size, every)),
+                change=f"the drafter's keys and values of {size} of every {every} tokens were never written",
+                remedy=_FILL,
             )
     for size in (1, 2, 4):
         yield TrialPlan(
