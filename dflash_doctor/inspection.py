@@ -143,7 +143,10 @@ def _require_names(settings: Settings) -> None:
                 seen=name,
                 remedy="name the folder it lies in (of files, only .gguf stands for a model)",
             )
-        if name and (Path(name).exists() or HUB_ID.fullmatch(name)):
+        mistyped = (
+            bool(name) and not Path(name).exists() and Path(name).parent.is_dir() and Path(name).parts[:-1]
+        )
+        if name and (Path(name).exists() or HUB_ID.fullmatch(name)) and not mistyped:
             continue
         raise UsageError(
             f"the {role} model does not exist",

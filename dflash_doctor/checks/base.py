@@ -48,6 +48,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
+NO_EXPERIMENTS = "no experiments were made"
+NOT_ASKED = frozenset({NO_EXPERIMENTS, "experiments are switched off", "the engine was not asked otherwise"})
+"""Reasons of a skipped check that leave nothing open: its question was not put."""
+
+
 class Judge(Protocol):
     """The one function of a check module."""
 

@@ -26,7 +26,7 @@ Restore the file from the original release; compare its size and hash with what 
 
 from __future__ import annotations
 
-from dflash_doctor.checks.base import Case, Outcome, settled, skipped
+from dflash_doctor.checks.base import Case, Outcome, inconclusive, settled, skipped
 from dflash_doctor.contract.pair import Checkpoint, Problem
 from dflash_doctor.records import Finding, Where
 
@@ -39,6 +39,10 @@ def judge(case: Case) -> Outcome:
     both = [item for item in (contract.pair.target, contract.pair.draft) if item is not None]
     findings = [_finding(problem) for item in both for problem in item.problems]
     findings += [_not_collected(part, why) for part, why in contract.not_collected.items()]
+    absent = [item for item in both if item.folder is None]
+    if absent and not any(finding.severity == "error" for finding in findings):
+        named = " and ".join(f"the {item.role} {item.name}" for item in absent)
+        return inconclusive(f"{named} could not be looked at: nothing of it lies on this machine", findings)
     return settled(
         findings,
         compared=[_seen(item) for item in both if item.folder is not None],

@@ -28,7 +28,7 @@ of the weights with the release.
 
 from __future__ import annotations
 
-from dflash_doctor.checks.base import Case, Outcome, failed, inconclusive, passed, skipped
+from dflash_doctor.checks.base import NO_EXPERIMENTS, Case, Outcome, failed, inconclusive, passed, skipped
 from dflash_doctor.records import Finding
 
 _WEAK = 1.5
@@ -39,8 +39,7 @@ def judge(case: Case) -> Outcome:
     """Compare the steps with the context in order and in disorder."""
     experiments = case.metrics.experiments
     if experiments is None or experiments.reference is None:
-        why = "; ".join(experiments.not_tried) if experiments is not None else "no experiments were made"
-        return skipped(why)
+        return skipped("; ".join(experiments.not_tried) if experiments is not None else NO_EXPERIMENTS)
     reference = experiments.reference
     loss, length = reference.shuffled_excess_steps, reference.overall.mean_acceptance_length.value
     if loss.value is None or length is None:

@@ -29,7 +29,7 @@ the trainer and this folder the value was lost.
 
 from __future__ import annotations
 
-from dflash_doctor.checks.base import Case, Outcome, failed, passed, skipped
+from dflash_doctor.checks.base import NO_EXPERIMENTS, Case, Outcome, failed, passed, skipped
 from dflash_doctor.records import Finding, TrialRecord, Where
 
 
@@ -37,8 +37,7 @@ def judge(case: Case) -> Outcome:
     """Look for an intervention that helps."""
     experiments = case.metrics.experiments
     if experiments is None or experiments.reference is None:
-        why = "; ".join(experiments.not_tried) if experiments is not None else "no experiments were made"
-        return skipped(why)
+        return skipped("; ".join(experiments.not_tried) if experiments is not None else NO_EXPERIMENTS)
     tried = [trial for trial in experiments.trials if trial.kind == "intervention"]
     explaining = [trial for trial in tried if trial.verdict == "explains"]
     if not tried:

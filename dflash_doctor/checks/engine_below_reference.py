@@ -30,7 +30,7 @@ look again: the difference then has fewer places to hide.
 
 from __future__ import annotations
 
-from dflash_doctor.checks.base import Case, Outcome, failed, passed, skipped
+from dflash_doctor.checks.base import NO_EXPERIMENTS, Case, Outcome, failed, passed, skipped
 from dflash_doctor.records import Estimate, Finding, ReferenceRecord, TrialRecord
 
 MAX_EXCESS = 0.03
@@ -40,8 +40,7 @@ def judge(case: Case) -> Outcome:
     """Compare the engine's steps with the reference's, and name what reproduces its drafts."""
     experiments = case.metrics.experiments
     if experiments is None or experiments.reference is None:
-        why = "; ".join(experiments.not_tried) if experiments is not None else "no experiments were made"
-        return skipped(why)
+        return skipped("; ".join(experiments.not_tried) if experiments is not None else NO_EXPERIMENTS)
     reference = experiments.reference
     excess = reference.engine_excess_steps
     if excess.value is None:

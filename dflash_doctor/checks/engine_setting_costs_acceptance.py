@@ -46,7 +46,7 @@ def judge(case: Case) -> Outcome:
     ]
     done = [trial for trial in runs if trial.verdict != "failed"]
     if not done:
-        return skipped("the engine was not asked or set otherwise")
+        return skipped("the engine was not asked otherwise")
     better = [trial for trial in done if _is_worth_naming(trial)]
     better.sort(key=lambda trial: trial.effect.value or 0.0)
     if better:

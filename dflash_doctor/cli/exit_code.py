@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dflash_doctor.checks.base import NOT_ASKED
 from dflash_doctor.checks.catalog import entry_of
 from dflash_doctor.errors import EXIT_FINDINGS, EXIT_NO_VERDICT, EXIT_PASSED
 from dflash_doctor.records import CheckRecord, RunRecord
 
+_UNREAD = "DF102"
+"""Inconclusive where a model could not be looked at at all: whatever else was judged, the pair was not."""
+
 
 def is_undecided(check: CheckRecord) -> bool:
-    """Whether a check leaves its question open; a static one that does not apply to the pair does not."""
+    """Whether a check leaves its question open.
+
+    A static one that does not apply to the pair does not, nor one whose experiments nobody asked for.
+    """
     if check.verdict == "inconclusive":
         return True
+    if check.verdict == "skipped" and check.reason in NOT_ASKED:
+        return False
     static = (entry := entry_of(check.code)) is not None and entry.static
     return check.verdict == "skipped" and (not static or check.reason.startswith("not checked"))
 
@@ -20,6 +29,8 @@ def exit_code(record: RunRecord, *, strict: bool) -> int:
     if record.verdict == "failed":
         return EXIT_FINDINGS
     if record.verdict == "errored":
+        return EXIT_NO_VERDICT
+    if any(check.code == _UNREAD and check.verdict == "inconclusive" for check in record.checks):
         return EXIT_NO_VERDICT
     undecided = any(is_undecided(check) for check in record.checks)
     if strict and (record.verdict != "passed" or undecided):

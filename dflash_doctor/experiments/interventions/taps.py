@@ -11,6 +11,7 @@ from dflash_doctor.experiments.base import Subject, TrialPlan
 from dflash_doctor.reference.knobs import Knobs
 
 _OFFSETS = (-1, 1, 2, -2)
+_SINGLE_OFFSETS = (-1, 1, -2, 2, -3, 3)
 _MOST_PERMUTED = 4
 """Taps of which every order is tried: 23 others; beyond it only neighbours change places."""
 
@@ -43,8 +44,8 @@ def _candidates(
         yield "taps as the trainer reads them", trained
     for offset in _OFFSETS:
         yield f"taps {offset:+d}", tuple(tap + offset for tap in taps)
-    for index, tap in enumerate(taps):
-        for offset in (-1, 1):
+    for offset in _SINGLE_OFFSETS:
+        for index, tap in enumerate(taps):
             yield f"tap {index} {offset:+d}", (*taps[:index], tap + offset, *taps[index + 1 :])
     if layers > len(taps) + 2:
         yield "taps spread by the default rule", guessed_taps(len(taps), layers)

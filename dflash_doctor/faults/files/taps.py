@@ -16,12 +16,12 @@ def shifted(specimen: Specimen) -> None:
 
 
 def one_moved(specimen: Specimen) -> None:
-    """One tap moved to a neighbouring layer."""
+    """One tap moved by two layers or three; one layer alone costs less than can be told from chance."""
     taps, layers = _taps(specimen), specimen.config("target")["num_hidden_layers"]
     places = [
         (index, tap + offset)
         for index, tap in enumerate(taps)
-        for offset in (-1, 1)
+        for offset in (-3, -2, 2, 3)
         if 0 <= tap + offset < layers and tap + offset not in taps
     ]
     index, moved = specimen.rng.choice(places)
