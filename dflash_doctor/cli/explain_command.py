@@ -49,8 +49,5 @@ def _check_page(entry: CheckEntry) -> str:
 
 
 def _cause_page(entry: CauseEntry) -> str:
-    lines = [f"# {entry.name} ({entry.kind})", "", entry.summary[0].upper() + entry.summary[1:] + "."]
-    lines += ["", "Seen in the field as failure mode " + ", ".join(entry.failure_modes) + "."]
-    if entry.page is not None:
-        lines += ["", entry.page.strip()]
-    return "\n".join(lines)
+    modes = " and ".join(entry.failure_modes)
+    return f"# {entry.name}: {entry.title}\n\nKind {entry.kind}; failure mode {modes}.\n\n{entry.page}"

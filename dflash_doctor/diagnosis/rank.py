@@ -36,51 +36,6 @@ _SUSPECT_CONFIDENCE = 0.4
 _LATER_SUSPECT_FACTOR = 0.6
 """Each further suspect of one finding is this much less likely than the one before it."""
 
-REFERENCES = {
-    "num-speculative-tokens-exceeds-block": ("vllm-project/vllm#41834", "vllm-project/speculators#456"),
-    "lossy-acceptance-configured": ("sgl-project/sglang#31603",),
-    "verification-not-enforced": ("ggml-org/llama.cpp#27975", "vllm-project/vllm#39273"),
-    "speculation-inactive": ("warpfront/hipfire#686", "jundot/omlx#2153"),
-    "counters-inconsistent": ("vllm-project/speculators#1095", "vllm-project/vllm#56101"),
-    "degenerate-output": ("SharpAI/SwiftLM#88", "lightseekorg/tokenspeed#1305"),
-    "draft-dtype-overflow": ("vllm-project/vllm#55250", "vllm-project/vllm#55294"),
-    "block-layout-anchor": ("vllm-project/vllm#49614", "sgl-project/sglang-jax#1619"),
-    "draft-max-length": ("vllm-project/vllm#58080",),
-    "target-head-not-shared": ("vllm-project/vllm#46435",),
-    "mask-token-wrong": ("sgl-project/SpecForge#604", "lightseekorg/TorchSpec#133"),
-    "rotary-partial-factor": ("vllm-project/speculators#613", "deepseek-ai/DeepSpec#71"),
-    "rotary-layout": ("vllm-project/vllm#53063", "vllm-project/vllm#54373"),
-    "rotary-theta": ("sgl-project/SpecForge#265", "NVIDIA-NeMo/Automodel#2920"),
-    "draft-weights-not-loaded": ("sgl-project/sglang#35797", "vllm-project/vllm#37667"),
-    "wrong-drafter-for-target": ("vllm-project/vllm#48113",),
-    "target-layer-ids-shifted": ("vllm-project/vllm#40727", "microsoft/onnxruntime-genai#2538"),
-    "target-layer-ids-missing": ("sgl-project/sglang#37475", "vllm-project/vllm#50170"),
-    "target-layer-ids-out-of-range": ("vllm-project/vllm#48113", "sgl-project/sglang#32204"),
-    "target-features-rotated": ("vllm-project/vllm-ascend#11978",),
-    "draft-head-overwritten": ("vllm-project/vllm-ascend#11374", "vllm-project/vllm-ascend#9795"),
-    "draft-vocab-map-broken": ("NVIDIA-NeMo/Automodel#2447", "sgl-project/SpecForge#534"),
-    "embedding-scale-missing": ("vllm-project/vllm#41703",),
-    "draft-head-quantized-unsupported": ("sgl-project/sglang#35534", "vllm-project/vllm#52816"),
-    "tokenizer-conflict": ("vllm-project/vllm#10913", "SafeAILab/EAGLE#258"),
-    "sliding-window-ignored": ("ikawrakow/ik_llama.cpp#2021", "z-lab/dflash#126"),
-    "causal-flag": ("vllm-project/vllm#56692", "NVIDIA/Model-Optimizer#2149"),
-    "attention-backend-incompatible": ("vllm-project/vllm#48167", "sgl-project/sglang#35209"),
-    "dflash2-as-dflash1": ("vllm-project/vllm#53612", "raullenchai/Rapid-MLX#2195"),
-    "draft-quantization-inherited": ("vllm-project/vllm#49133", "vllm-project/vllm#53116"),
-    "draft-context-polluted": ("vllm-project/vllm#57356", "vllm-project/vllm#41703"),
-    "draft-context-holes": ("vllm-project/vllm#47930", "vllm-project/vllm#47926"),
-    "tensor-parallel-inconsistent": ("vllm-project/vllm#42803", "vllm-project/vllm#44697"),
-    "recurrent-state-not-rolled-back": ("vllm-project/vllm#39273", "ml-explore/mlx-lm#1109"),
-    "sampling-biased": ("vllm-project/vllm#54282",),
-    "sampling-acceptance-low": ("syv-ai/qwen38-27b-rtx3090#73", "z-lab/dflash#169"),
-    "backend-capability-missing": ("vllm-project/vllm-ascend#8819", "NVIDIA/Model-Optimizer#2201"),
-    "backend-version-unpinned": ("eugr/spark-vllm-docker#364",),
-    "chat-template-mismatch": ("ROCm/ATOM#609", "lightseekorg/tokenspeed#1305"),
-    "target-changed": ("z-lab/dflash#149",),
-    "thinking-mode-mismatch": ("z-lab/dflash#133", "z-lab/dflash#60"),
-}
-"""Public threads in which the cause was found, as owner/repository#number."""
-
 
 def diagnose(checks: Sequence[CheckRecord], case: Case) -> tuple[Cause, ...]:
     """Causes that failed checks speak for, best first; empty when none failed.
@@ -143,7 +98,7 @@ def _unexplained(case: Case, reasons: list[tuple[float, Finding]]) -> list[Cause
             evidence=(f"{finding.code}: {finding.observed}", told),
             remedy="try the drafter's own benchmark prompts, then the target that it was trained for",
             codes=(finding.code,),
-            references=REFERENCES.get(name, ()),
+            references=causes()[name].references,
         )
         for rank, name in enumerate(_UNEXPLAINED)
     ]
@@ -170,7 +125,7 @@ def _cause(name: str, reasons: list[tuple[float, Finding]], case: Case) -> Cause
         against=_against(name, case),
         remedy=strongest.remedy,
         codes=tuple(dict.fromkeys(item.code for _, item in reasons)),
-        references=REFERENCES.get(name, ()),
+        references=entry.references,
     )
 
 

@@ -13,8 +13,7 @@ from dflash_doctor.checks import catalog
 from dflash_doctor.checks.base import Case
 from dflash_doctor.checks.catalog import CHECKS, CheckEntry, entry_of, page_of, run_checks
 from dflash_doctor.checks.verdict import run_verdict
-from dflash_doctor.diagnosis.catalog import causes
-from dflash_doctor.diagnosis.rank import REFERENCES, diagnose
+from dflash_doctor.diagnosis.rank import diagnose
 from dflash_doctor.metrics.compute import compute_metrics
 from dflash_doctor.records import CheckRecord, Metrics
 
@@ -99,40 +98,3 @@ def record(code: str, verdict: str) -> CheckRecord:
 def test_run_verdict_when_checks_disagree_then_the_worst_decides(verdicts: list[str], expected: str) -> None:
     checks = [record(f"DF80{index}", verdict) for index, verdict in enumerate(verdicts)]
     assert run_verdict(checks, Metrics())[0] == expected
-
-
-def test_causes_when_a_check_or_reference_names_one_then_it_is_in_the_catalog() -> None:
-    import ast
-    import importlib.util
-    from pathlib import Path
-
-    known = causes()
-    named = set(REFERENCES)
-    for entry in CHECKS:
-        spec = importlib.util.find_spec(entry.module)
-        assert spec is not None
-        assert spec.origin is not None
-        tree = ast.parse(Path(spec.origin).read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.keyword) and node.arg == "causes":
-                named |= {
-                    leaf.value
-                    for leaf in ast.walk(node.value)
-                    if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
-                }
-    assert named <= set(known)
-    assert len(named) > 8
-
-
-def test_causes_when_a_page_exists_then_its_cause_exists_and_it_says_what_to_change() -> None:
-    from pathlib import Path
-
-    import dflash_doctor.diagnosis as package
-
-    pages = list((Path(package.__path__[0]) / "pages").glob("*.md"))
-    assert pages
-    for page in pages:
-        assert page.stem in causes()
-        text = page.read_text()
-        assert "**What to change.**" in text
-        assert "**How it shows.**" in text
