@@ -79,6 +79,8 @@ class DrafterConfig:
     embedding_scale: float = 1.0
     softcap: float | None = None
     output_multiplier: float = 1.0
+    vocab_size: int | None = None
+    """Of the target; DFlash2 has a code for each token."""
     conv_kernel_size: int | None = None
     conv_group_size: int | None = None
     selector_rank: int | None = None
@@ -175,6 +177,7 @@ def config_of(file: JsonFile, draft: DraftConfig, reading: Reading) -> DrafterCo
         embedding_scale=reading.embedding_scale,
         softcap=reading.softcap,
         output_multiplier=draft.output_multiplier or 1.0,
+        vocab_size=draft.vocab_size,
         conv_kernel_size=draft.conv_kernel_size,
         conv_group_size=_nested_int(raw, "conv_group_size"),
         selector_rank=draft.selector_rank,

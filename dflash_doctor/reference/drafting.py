@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from dflash_doctor.errors import UsageError
 from dflash_doctor.reference.config import DrafterConfig
 from dflash_doctor.reference.dflash import Alignment, Drafter
+from dflash_doctor.reference.dflash2 import Drafter2
 from dflash_doctor.reference.knobs import Knobs
 from dflash_doctor.reference.loading import DrafterFiles
 
@@ -129,13 +130,29 @@ def logits_of(drafting: Drafting, hidden: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
+def ids_of(drafting: Drafting, logits: Tensor, hidden: Tensor, anchor_ids: Tensor) -> Tensor:
+    """Draft token ids [A, K], greedy, in the target's numbering.
+
+    Args:
+        drafting: the drafter.
+        logits: [A, K, draft vocabulary] from `logits_of`.
+        hidden: [A, K, hidden] that they come from.
+        anchor_ids: [A] last committed tokens.
+    """
+    if isinstance(drafting.drafter, Drafter2):
+        # One numbering for codes, head and target: a reduced head comes with no DFlash2 drafter.
+        return drafting.drafter.select(logits, hidden, anchor_ids)
+    ids = logits.argmax(-1)
+    return ids if drafting.target_ids is None else drafting.target_ids[ids]
+
+
+@torch.inference_mode()
 def drafts_at(drafting: Drafting, states: Mapping[int, Tensor], tokens: Tensor, anchors: Tensor) -> Tensor:
     """Draft token ids [A, K] at each anchor, greedy, in the target's numbering."""
     found = [torch.empty(0, drafting.num_draft_tokens, dtype=torch.long, device=tokens.device)]
     for part in torch.split(anchors, anchors_at_once(drafting, len(tokens))):
         hidden = hidden_at(drafting, states, tokens, part)
-        ids = logits_of(drafting, hidden).argmax(-1)
-        found.append(ids if drafting.target_ids is None else drafting.target_ids[ids])
+        found.append(ids_of(drafting, logits_of(drafting, hidden), hidden, tokens[part]))
     drafts = torch.cat(found)
     if drafting.max_length is not None:
         drafts[anchors + 1 + drafting.num_draft_tokens > drafting.max_length] = 0

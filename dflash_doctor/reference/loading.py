@@ -12,6 +12,7 @@ from torch import Tensor
 from dflash_doctor.errors import UsageError
 from dflash_doctor.reference.config import DrafterConfig, read_drafter_config
 from dflash_doctor.reference.dflash import Drafter
+from dflash_doctor.reference.dflash2 import drafter_of
 
 _EMBEDDING = ("embed_tokens.weight",)
 _HEAD = ("lm_head.weight",)
@@ -58,12 +59,12 @@ def load_drafter_files(
     """The drafter of a checkpoint folder under a config, in evaluation mode; gaps are filled and named.
 
     Raises:
-        UsageError: there are no weights, they cannot be read, or a tensor has another shape than the config
-            asks for (each is named).
+        UsageError: there are no weights, they cannot be read, a tensor has another shape than the config
+            asks for (each is named), or the config of a DFlash2 drafter lacks a size.
     """
     place = Path(folder)
     tensors = _read(place)
-    drafter = Drafter(config)
+    drafter = drafter_of(config)
     wanted = drafter.state_dict()
     misshapen = [
         f"{name} is {list(tensors[name].shape)}, the config says {list(wanted[name].shape)}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from dflash_doctor.reference.drafting import Drafting, anchors_at_once, hidden_at, logits_of
+from dflash_doctor.reference.drafting import Drafting, anchors_at_once, hidden_at, ids_of, logits_of
 from dflash_doctor.trials import DraftProfile
 
 _TOP = 5
@@ -29,9 +29,9 @@ class ProfileSum:
         """Add the drafts at these anchors of one text."""
         for part in torch.split(anchors, anchors_at_once(drafting, len(tokens))):
             if len(part):
-                self._add(
-                    logits_of(drafting, hidden_at(drafting, states, tokens, part)), drafting, tokens, part
-                )
+                hidden = hidden_at(drafting, states, tokens, part)
+                logits = logits_of(drafting, hidden)
+                self._add(logits, ids_of(drafting, logits, hidden, tokens[part]), drafting, tokens, part)
 
     def result(self) -> DraftProfile:
         """The sums as counts and means."""
@@ -56,10 +56,9 @@ class ProfileSum:
             num_non_finite=self._non_finite,
         )
 
-    def _add(self, logits: Tensor, drafting: Drafting, tokens: Tensor, anchors: Tensor) -> None:
+    def _add(self, logits: Tensor, ids: Tensor, drafting: Drafting, tokens: Tensor, anchors: Tensor) -> None:
         self._non_finite += int((~logits.isfinite()).sum())
         places = anchors[:, None] + 1 + torch.arange(self._width, device=tokens.device)
-        ids = _target_ids(drafting, logits.argmax(-1))
         self._repeated += int((ids[:, 1:] == ids[:, :-1]).sum())
         there = places < len(tokens)
         own = tokens[places.clamp(max=len(tokens) - 1)]
@@ -80,10 +79,6 @@ class ProfileSum:
         }
         for name, value in shares.items():
             self._sums[name] += value.double().sum(0).cpu()
-
-
-def _target_ids(drafting: Drafting, ids: Tensor) -> Tensor:
-    return ids if drafting.target_ids is None else drafting.target_ids[ids]
 
 
 def _rows_of(drafting: Drafting, own: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,9 @@
 """Decodes a few prompts of a pair with our vllm engine and prints the generation and the facts as JSON.
 
-`python decode_with_vllm.py v1|v2|hookless PAIR NUM_PROMPTS MAX_TOKENS`. With `v2` it runs vLLM's V2 model
-runner without a GPU: Triton interprets its kernels (tens of tokens a second). `hookless` is V1 with a runner
-that has no rejection sampler to stand in for, as a future version may. It is a script because Triton must be
-set up before vLLM is imported.
+`python decode_with_vllm.py v1|v2|hookless PAIR NUM_PROMPTS MAX_TOKENS [DTYPE]`. With `v2` it runs vLLM's V2
+model runner without a GPU: Triton interprets its kernels (tens of tokens a second). `hookless` is V1 with a
+runner that has no rejection sampler to stand in for, as a future version may. It is a script because Triton
+must be set up before vLLM is imported.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import types
+from typing import Any
 
 
 def interpret_triton() -> None:
@@ -35,9 +36,28 @@ def interpret_triton() -> None:
     # vLLM looks for an installed backend whose driver is active; Triton itself asks for the active driver.
     triton.backends.backends["cpu"] = types.SimpleNamespace(driver=active, compiler=None)
     driver.set_active(active)
+    _take_masks_as_bool()
 
 
-def main(runner: str, pair: str, num_prompts: str, max_tokens: str) -> None:
+def _take_masks_as_bool() -> None:
+    """Triton's interpreter widens a scalar mask to int8, then refuses it; DFlash2's kernels have one."""
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    load, store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
+
+    def as_bool(mask: Any) -> Any:
+        mask.data = mask.data.astype(bool)
+        return mask
+
+    InterpreterBuilder.create_masked_load = lambda self, ptrs, mask, *rest: load(
+        self, ptrs, as_bool(mask), *rest
+    )
+    InterpreterBuilder.create_masked_store = lambda self, ptrs, value, mask, *rest: store(
+        self, ptrs, value, as_bool(mask), *rest
+    )
+
+
+def main(runner: str, pair: str, num_prompts: str, max_tokens: str, dtype: str = "auto") -> None:
     """Decode and print."""
     if runner == "v2":
         interpret_triton()
@@ -56,7 +76,12 @@ def main(runner: str, pair: str, num_prompts: str, max_tokens: str) -> None:
             "ok": False,
             "why": "this worker has no rejection sampler",
         }
-    options = EngineOptions(target=f"{pair}/target", draft=f"{pair}/draft", num_speculative_tokens=7)
+    options = EngineOptions(
+        target=f"{pair}/target",
+        draft=f"{pair}/draft",
+        num_speculative_tokens=7,
+        engine_args={} if dtype == "auto" else {"dtype": dtype},
+    )
     with build_engine(options) as engine:
         token_ids = engine.render([Conversation(messages=item.messages) for item in chosen], thinking="off")
         requests = [
