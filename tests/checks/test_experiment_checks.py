@@ -94,9 +94,7 @@ def causes_of(outcome: Outcome) -> list[tuple[str, ...]]:
     return [finding.causes for finding in outcome.findings]
 
 
-def test_engine_below_reference_when_it_takes_clearly_more_steps_then_fails_and_names_what_reproduces_it() -> (
-    None
-):
+def test_engine_below_reference_when_it_takes_more_steps_then_names_the_defect() -> None:
     shown = trial("reproduction", factor=1.09, cause="causal-flag", measure="equal-drafts")
     outcome = engine_below_reference.judge(case_of(shown, engine=1.2, equal=0.9))
     assert outcome.verdict == "failed"
