@@ -7,7 +7,7 @@ engine's own mean that it has. Members only list plans; the planner decides what
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,6 +63,15 @@ class Planner(Protocol):
     """The one function of a member."""
 
     def __call__(self, subject: Subject) -> Iterable[TrialPlan]: ...
+
+
+def distinct(plans: Iterable[TrialPlan]) -> Iterator[TrialPlan]:
+    """The plans without those whose change an earlier one makes too."""
+    seen: list[Knobs] = []
+    for plan in plans:
+        if plan.knobs not in seen:
+            seen.append(plan.knobs)
+            yield plan
 
 
 def number(value: float) -> str:

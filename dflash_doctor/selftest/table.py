@@ -54,7 +54,8 @@ def rate_interval(hits: int, count: int) -> tuple[float, float]:
     rate, squared = hits / count, z * z / count
     middle = (rate + squared / 2) / (1 + squared)
     reach = z * math.sqrt(rate * (1 - rate) / count + squared / (4 * count)) / (1 + squared)
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    # Rounding must not push a bound past the rate it surrounds.
+    return max(0.0, min(rate, middle - reach)), min(1.0, max(rate, middle + reach))
 
 
 def confusion_table(results: Sequence[SelftestResult]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dflash_doctor.experiments.base import Planner, Subject, TrialPlan
+from dflash_doctor.experiments.base import Planner, Subject, TrialPlan, distinct
 from dflash_doctor.experiments.interventions import attention, head, layers, mask, precision, rotary, taps
 
 INTERVENTIONS: tuple[Planner, ...] = (
@@ -14,5 +14,4 @@ INTERVENTIONS: tuple[Planner, ...] = (
 
 def interventions(subject: Subject) -> Iterator[TrialPlan]:
     """Every intervention that this pair allows."""
-    for planner in INTERVENTIONS:
-        yield from planner(subject)
+    yield from distinct(plan for planner in INTERVENTIONS for plan in planner(subject))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dflash_doctor.experiments.base import Planner, Subject, TrialPlan
+from dflash_doctor.experiments.base import Planner, Subject, TrialPlan, distinct
 from dflash_doctor.experiments.reproductions import alignment, misread, tensors
 
 REPRODUCTIONS: tuple[Planner, ...] = (alignment.plans, misread.plans, tensors.plans)
@@ -12,5 +12,4 @@ REPRODUCTIONS: tuple[Planner, ...] = (alignment.plans, misread.plans, tensors.pl
 
 def reproductions(subject: Subject) -> Iterator[TrialPlan]:
     """Every defect that can be put in for this pair."""
-    for planner in REPRODUCTIONS:
-        yield from planner(subject)
+    yield from distinct(plan for planner in REPRODUCTIONS for plan in planner(subject))
