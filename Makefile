@@ -34,7 +34,7 @@ TOOLS_INSTALLED := $(STAMPS)/tools-$(call key,$(PACKAGE_FILES) .ci/test.lock.txt
 stamp = rm -f $(STAMPS)/$(1)-* && touch $@
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup slow lint types wheel bench pair docs clean
+.PHONY: help demo test setup slow lint types wheel bench selftest pair docs clean
 ifeq ($(FOUND),)
 # Its Python is gone, as after an upgrade: stamps count for nothing.
 .PHONY: $(VENV_MADE)
@@ -66,6 +66,9 @@ wheel: $(TOOLS_INSTALLED) ## build sdist, then the wheel from it, and test the i
 
 bench: $(TOOLS_INSTALLED) ## measure, and write the tables into the README
 	$(BIN)/python tests/benchmarks/run.py
+
+selftest: $(TOOLS_INSTALLED) ## put faults into the bundled pairs, and write how many were named into the README
+	$(BIN)/python tests/benchmarks/run.py selftest
 
 pair: $(PACKAGE_INSTALLED) ## build a tiny pair from nothing into build/tiny_pair (about 15 minutes)
 	$(BIN)/python -m dflash_doctor.tinypair build/tiny_pair

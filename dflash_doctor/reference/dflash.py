@@ -97,7 +97,7 @@ class Geometry:
         slot = torch.arange(self.width, device=self.anchors.device)
         distance = slot[:, None] - slot[None, :]
         seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
-        return seen & (distance < window) if window is not None else seen
+        return seen & (distance.abs() < window) if window is not None else seen
 
 
 class BlockAttention(nn.Module):

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "bench-commands": "bench_commands.py",
     "bench-check": "bench_check.py",
     "bench-report": "bench_report.py",
+    "selftest": "bench_selftest.py",
 }
 
 

@@ -66,7 +66,8 @@ def test_geometry_when_blocks_stand_side_by_side_then_each_sees_the_text_before_
 def test_geometry_when_there_is_a_window_then_a_slot_sees_keys_nearer_than_it() -> None:
     place = geometry([4], width=3, num_context=5)
     assert place.sees_context(3)[0].int().tolist() == [[0, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
-    assert place.sees_block(2, causal=False).int().tolist() == [[1, 1, 1], [1, 1, 1], [0, 1, 1]]
+    assert place.sees_block(2, causal=False).int().tolist() == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
+    assert place.sees_block(2, causal=True).int().tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
 
 
 def test_geometry_when_rows_are_missing_then_nobody_sees_them() -> None:
