@@ -121,6 +121,14 @@ def test_proof_when_a_run_with_a_changed_setting_names_the_cause_then_its_page_t
             assert "DF406" in parts_of(causes()[name])["How it is proven"], name
 
 
+def test_proof_when_a_pattern_of_drafts_names_the_cause_then_its_page_tells_so() -> None:
+    path = PACKAGE / "checks" / "drafts_patterned.py"
+    names = set(causes()) & set(_words(ast.parse(path.read_text(encoding="utf-8"))))
+    assert names
+    for name in names:
+        assert "DF408" in parts_of(causes()[name])["How it is proven"], name
+
+
 def _causes_in(path: Path) -> Iterator[str]:
     """Names of causes in a module: what is given as `cause` or `causes`, and tuples of hyphenated words."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
