@@ -189,6 +189,19 @@ def test_setup_when_the_environment_is_somebodys_own_then_clears_nothing(checkou
 def test_help_when_no_goal_is_given_then_lists_every_goal(checkout: Checkout) -> None:
     code, printed, asked = checkout.make()
     assert code == 0
-    goals = ("demo", "test", "setup", "lint", "types", "wheel", "bench", "pair", "docs", "clean", "slow")
+    goals = (
+        "demo",
+        "test",
+        "setup",
+        "lint",
+        "types",
+        "wheel",
+        "bench",
+        "selftest",
+        "pair",
+        "docs",
+        "clean",
+        "slow",
+    )
     assert {line.split()[0] for line in printed.splitlines()} == {"help", *goals}
     assert asked == []

@@ -56,6 +56,8 @@ def test_readme_when_a_command_is_shown_then_it_runs(command: str, tmp_path: Pat
         command += f" --output {tmp_path / 'run'}"
     binaries = Path(sys.executable).parent
     environment = dict(os.environ, PATH=f"{binaries}:{os.environ['PATH']}")
+    # One run with experiments is made anyway (`real_run`); here it is about the commands.
+    environment["DFLASH_DOCTOR_EXPERIMENTS"] = "off"
     done = subprocess.run(
         command, shell=True, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
     )

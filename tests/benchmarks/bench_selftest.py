@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def main() -> None:
-    """Print the tables; `SELFTEST_ARGUMENTS` chooses more than the quick cases, `SELFTEST_RESULTS` goes on."""
+    """Print the tables; `SELFTEST_ARGUMENTS` chooses other cases, `SELFTEST_RESULTS` another file."""
     results = os.environ.get("SELFTEST_RESULTS", str(ROOT / "build" / "selftest.jsonl"))
     Path(results).parent.mkdir(parents=True, exist_ok=True)
     arguments = os.environ.get("SELFTEST_ARGUMENTS", "--quick").split()

@@ -42,6 +42,23 @@ def test_diagnose_when_the_pair_is_healthy_then_passes_as_measured(real_run: Rea
     assert lossless["num_identical"] + lossless["num_ties"] == 200
 
 
+def test_diagnose_when_the_pair_is_healthy_then_experiments_find_the_engines_own_defect_and_no_other(
+    record: dict,
+) -> None:
+    """vLLM 0.32's CPU build normalises the drafter's context keys with layer 0's weight in every layer."""
+    experiments = record["metrics"]["experiments"]
+    reference = experiments["reference"]
+    assert reference["overall"]["mean_acceptance_length"]["value"] == pytest.approx(4.15, abs=0.3)
+    assert reference["target_agreement"]["value"] > 0.98
+    assert reference["equal_drafts"]["value"] == pytest.approx(0.92, abs=0.03)
+    assert reference["shuffled_excess_steps"]["low"] > 1
+    explaining = [trial for trial in experiments["trials"] if trial["verdict"] == "explains"]
+    assert [trial["cause"] for trial in explaining] == ["draft-context-key-norm"]
+    assert explaining[0]["after"]["value"] > 0.975
+    verdicts = {check["code"]: check["verdict"] for check in record["checks"]}
+    assert {verdicts[code] for code in ("DF404", "DF405", "DF406", "DF407", "DF408")} == {"passed"}
+
+
 def test_diagnose_when_categories_differ_then_each_has_its_own_value(record: dict) -> None:
     lengths = {
         name: item["mean_acceptance_length"]["value"]
@@ -117,6 +134,7 @@ def test_diagnose_when_k_is_beyond_the_block_then_says_what_the_engine_does_not(
         "--draft", str(PAIR / "draft"),
         "--num-speculative-tokens", "12",
         "--max-prompts", "20",
+        "--experiments", "off",
         "--output", "run",
         cwd=tmp_path,
     )  # fmt: skip
@@ -167,6 +185,7 @@ def test_diagnose_when_turns_and_raw_prompts_are_given_then_each_turn_is_a_reque
         "--prompts", "p.jsonl",
         "--max-tokens", "24",
         "--thinking", "on",
+        "--experiments", "off",
         "--output", "run",
         "--quiet",
         cwd=tmp_path,

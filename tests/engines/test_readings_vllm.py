@@ -47,6 +47,7 @@ def record_of(draft: Path, folder: Path) -> RunRecord:
         "--target", str(PAIR / "target"),
         "--draft", str(draft),
         "--max-prompts", "40",
+        "--experiments", "off",
         "--engine-arg", "dtype=float32",
         "--output", str(folder / "run"),
         "--json",
