@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dflash_doctor import __version__
-from dflash_doctor.checkpoints.hub_cache import HUB_ID
+from dflash_doctor.checkpoints.hub_cache import require_hub_id
 from dflash_doctor.checks.base import Case, CheckLimits
 from dflash_doctor.checks.catalog import CHECKS, run_checks
 from dflash_doctor.checks.verdict import run_verdict
@@ -143,13 +143,5 @@ def _require_names(settings: Settings) -> None:
                 seen=name,
                 remedy="name the folder it lies in (of files, only .gguf stands for a model)",
             )
-        mistyped = (
-            bool(name) and not Path(name).exists() and Path(name).parent.is_dir() and Path(name).parts[:-1]
-        )
-        if name and (Path(name).exists() or HUB_ID.fullmatch(name)) and not mistyped:
-            continue
-        raise UsageError(
-            f"the {role} model does not exist",
-            seen=repr(name),
-            remedy="name a checkpoint folder or a hub id (owner/name)",
-        )
+        if not name or not Path(name).exists():
+            require_hub_id(name, role)

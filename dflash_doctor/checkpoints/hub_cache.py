@@ -6,16 +6,48 @@ Layout: `models--owner--name/{refs,snapshots}` under `HF_HUB_CACHE`, else `HF_HO
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from dflash_doctor.checkpoints.files import UnfitFileError, can_be_opened, read_text
+from dflash_doctor.checkpoints.files import UnfitFileError, can_be_opened, names_in, read_text
+from dflash_doctor.errors import UsageError
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _MAX_REFERENCE_BYTES = 1024
+
+
+def require_hub_id(name: str, role: str) -> None:
+    """Raise unless a name that is no path here can be a hub id.
+
+    Where its first part is a folder here (`pair/traget`), it is taken for a mistyped path and not for an
+    owner on the hub: asking the hub for it would only hide the mistake.
+
+    Raises:
+        UsageError: it is no `owner/name`, or a mistyped path.
+    """
+    if not HUB_ID.fullmatch(name):
+        raise UsageError(
+            f"the {role} model does not exist",
+            seen=repr(name),
+            remedy="name a checkpoint folder or a hub id (owner/name)",
+        )
+    parent = Path(name).parent
+    if not parent.is_dir():
+        return
+    try:
+        near = difflib.get_close_matches(Path(name).name, names_in(parent), n=1)
+    except UnfitFileError:
+        near = []
+    raise UsageError(
+        f"the {role} model does not exist",
+        seen=f"{name!r}, and {parent} is a folder here",
+        remedy=(f"did you mean {parent / near[0]}? " if near else "name a folder that is there. ")
+        + "(For a hub id of that name, run from another folder.)",
+    )
 
 
 def cached_snapshot(

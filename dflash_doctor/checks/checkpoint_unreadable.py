@@ -7,6 +7,9 @@ their index, GGUF headers, the vocabulary tables. Truncated or badly encoded JSO
 keys written twice, headers that contradict themselves or the file's size, shards that the index names and
 nobody finds, links out of the folder.
 
+A model of which nothing lies on this machine, and which could not be fetched, leaves the check undecided:
+`dflash-doctor check` then ends with exit status 3, and the check's item in pytest fails.
+
 ## Why it matters
 
 An engine finds such a thing after minutes of start-up, one at a time, and its message names a tensor shape
@@ -34,15 +37,19 @@ from dflash_doctor.records import Finding, Where
 def judge(case: Case) -> Outcome:
     """Every problem met while reading."""
     contract = case.evidence.contract
-    if contract is None or contract.pair is None:
+    if contract is None:
         return skipped("not checked: the files of the pair were not read")
+    findings = [_not_collected(part, why) for part, why in contract.not_collected.items()]
+    # An engine that ran the pair has seen its files, wherever it keeps them.
+    ran = case.evidence.speculative is not None
+    if contract.pair is None:
+        why = "the files of the pair could not be read"
+        return skipped(f"not checked: {why}") if ran else inconclusive(why, findings)
     both = [item for item in (contract.pair.target, contract.pair.draft) if item is not None]
-    findings = [_finding(problem) for item in both for problem in item.problems]
-    findings += [_not_collected(part, why) for part, why in contract.not_collected.items()]
+    findings = [_finding(problem) for item in both for problem in item.problems] + findings
     absent = [item for item in both if item.folder is None]
-    if absent and not any(finding.severity == "error" for finding in findings):
-        named = " and ".join(f"the {item.role} {item.name}" for item in absent)
-        return inconclusive(f"{named} could not be looked at: nothing of it lies on this machine", findings)
+    if absent and not ran and not any(finding.severity == "error" for finding in findings):
+        return inconclusive("; ".join(map(_not_looked_at, absent)), findings)
     return settled(
         findings,
         compared=[_seen(item) for item in both if item.folder is not None],
@@ -71,6 +78,11 @@ def _not_collected(part: str, why: str) -> Finding:
         expected="a finding or a value",
         remedy="report it, with the files if you may",
     )
+
+
+def _not_looked_at(item: Checkpoint) -> str:
+    why = "; ".join(problem.seen for problem in item.problems)
+    return f"the {item.role} {item.name} could not be looked at: {why}"
 
 
 def _seen(item: Checkpoint) -> str:

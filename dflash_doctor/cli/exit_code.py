@@ -7,8 +7,8 @@ from dflash_doctor.checks.catalog import entry_of
 from dflash_doctor.errors import EXIT_FINDINGS, EXIT_NO_VERDICT, EXIT_PASSED
 from dflash_doctor.records import CheckRecord, RunRecord
 
-_UNREAD = "DF102"
-"""Inconclusive where a model could not be looked at at all: whatever else was judged, the pair was not."""
+READS_THE_PAIR = "DF102"
+"""The check that is inconclusive where a named model could not be looked at at all."""
 
 
 def is_undecided(check: CheckRecord) -> bool:
@@ -25,12 +25,15 @@ def is_undecided(check: CheckRecord) -> bool:
 
 
 def exit_code(record: RunRecord, *, strict: bool) -> int:
-    """0 passed, 1 findings, 3 no verdict; `strict` lets nothing undecided count as passed."""
+    """0 passed, 1 findings, 3 no verdict; `strict` lets nothing undecided count as passed.
+
+    A run whose target or drafter could not be looked at has no verdict, however many other checks passed.
+    """
     if record.verdict == "failed":
         return EXIT_FINDINGS
     if record.verdict == "errored":
         return EXIT_NO_VERDICT
-    if any(check.code == _UNREAD and check.verdict == "inconclusive" for check in record.checks):
+    if any(check.code == READS_THE_PAIR and check.verdict == "inconclusive" for check in record.checks):
         return EXIT_NO_VERDICT
     undecided = any(is_undecided(check) for check in record.checks)
     if strict and (record.verdict != "passed" or undecided):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from dflash_doctor.checkpoints.config import read_config
+from dflash_doctor.checkpoints.hub_cache import require_hub_id
 from dflash_doctor.errors import UsageError
-
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
 def require_model_folder(model: str, *, role: str) -> None:
@@ -19,7 +17,7 @@ def require_model_folder(model: str, *, role: str) -> None:
         role: target or draft, for the message.
 
     Raises:
-        UsageError: the path does not exist, is a file, is empty, cannot be read, or holds no config.json.
+        UsageError: the path does not exist and is no hub id, is a file, is empty, cannot be read, or holds no config.json.
     """
     try:
         exists, entries = _look(model)
@@ -30,13 +28,8 @@ def require_model_folder(model: str, *, role: str) -> None:
             remedy="name a checkpoint folder that this user may read",
         ) from error
     if not exists:
-        if _HUB_ID.fullmatch(model):
-            return
-        raise UsageError(
-            f"the {role} model does not exist",
-            seen=repr(model),
-            remedy="name a checkpoint folder or a hub id (owner/name)",
-        )
+        require_hub_id(model, role)
+        return
     if entries is None:
         raise UsageError(
             f"the {role} model is not a folder",

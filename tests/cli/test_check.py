@@ -193,8 +193,28 @@ def test_check_when_a_hub_id_is_not_here_then_says_not_checked_and_never_compati
     passed = {check["code"] for check in record["checks"] if check["verdict"] == "passed"}
     about_files = {f"DF1{number:02}" for number in range(1, 32)} - {"DF102", "DF126", "DF129"}
     assert passed & about_files == set()
-    assert result.code in (0, 3)
-    assert run_doctor("check", *pair, "--strict", cwd=tmp_path, environment=environment).code == 3
+    assert "DF102" not in passed
+    assert (result.code, record["verdict"]) == (3, "inconclusive")
+    assert record["summary"].startswith(
+        "DF102 checkpoint-unreadable: the target owner/target could not be looked at: no snapshot of that id"
+    )
+
+
+def test_check_when_only_the_drafter_is_not_here_then_the_run_is_inconclusive(tmp_path: Path) -> None:
+    environment = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    pair = (*GOOD[:2], "--draft", "owner/draft")
+    result = run_doctor("check", *pair, cwd=tmp_path, environment=environment)
+    assert result.code == 3
+    assert result.stdout.startswith("INCONCLUSIVE  DF102 checkpoint-unreadable: the draft owner/draft")
+
+
+def test_check_when_a_path_is_mistyped_then_it_is_not_taken_for_a_hub_id(tmp_path: Path) -> None:
+    PairFiles(names=("pair/target", "pair/draft")).write(tmp_path)
+    pair = ("--target", "pair/traget", "--draft", "pair/draft")
+    result = run_doctor("check", *pair, cwd=tmp_path)
+    assert result.code == 2
+    assert "'pair/traget', and pair is a folder here" in result.stderr
+    assert "did you mean pair/target?" in result.stderr
 
 
 def test_check_when_it_runs_then_nothing_heavy_is_imported() -> None:

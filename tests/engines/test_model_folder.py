@@ -63,6 +63,16 @@ def test_require_model_folder_when_it_is_no_checkpoint_then_says_so_in_three_par
     assert raised.value.remedy
 
 
+def test_require_model_folder_when_the_owner_is_a_folder_here_then_it_is_a_mistyped_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pair" / "target").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as raised:
+        require_model_folder("pair/traget", role="target")
+    assert raised.value.remedy.startswith("did you mean pair/target?")
+
+
 @pytest.mark.parametrize("model", [str(PAIR / "target"), "z-lab/Qwen3-4B-DFlash-b16", "owner_1/name.v2"])
 def test_require_model_folder_when_it_is_a_checkpoint_or_a_hub_id_then_lets_it_through(model: str) -> None:
     require_model_folder(model, role="target")

@@ -188,6 +188,17 @@ def test_plugin_when_the_engine_is_missing_then_static_checks_run_and_the_rest_s
     result.stdout.fnmatch_lines(["*vLLM is not installed*"])
 
 
+def test_plugin_when_a_model_is_not_here_then_the_item_that_reads_it_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(pytester.path / "cache"))
+    models = ("--dflash-target", "owner/target", "--dflash-draft", "owner/draft")
+    result = pytester.runpytest_subprocess("--dflash", *models, "-k", "DF1")
+    assert result.ret == 1
+    assert result.parseoutcomes()["failed"] == 1
+    result.stdout.fnmatch_lines(["*inconclusive: the target owner/target could not be looked at*"])
+
+
 def test_plugin_when_checks_are_selected_then_only_they_run(
     pytester: pytest.Pytester, replayed: list[str]
 ) -> None:
