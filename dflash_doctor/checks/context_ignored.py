@@ -50,6 +50,17 @@ def judge(case: Case) -> Outcome:
             f"{named} is zero throughout",
             [_finding(f"{length:.2f} tokens per step; zero throughout: {named}", "draft-weights-not-loaded")],
         )
+    settled = next(
+        (
+            trial.change
+            for trial in experiments.trials
+            if trial.kind == "intervention" and trial.verdict == "explains"
+        ),
+        None,
+    )
+    if settled is not None:
+        # With a wrong setting the drafts fail for that reason, whatever they make of the context.
+        return skipped(f"{settled} explains the loss; see DF405")
     seen = f"{length:.2f} tokens per step, and {100 * loss.value:.1f} % more steps"
     if loss.low is not None and loss.high is not None:
         seen += f" [{100 * loss.low:.1f}, {100 * loss.high:.1f}]"

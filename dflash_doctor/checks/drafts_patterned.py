@@ -2,10 +2,11 @@
 
 ## What it checks
 
-Five patterns in the engine's own draft tokens. All drafts read 0, 0, 0 or 0, 1, 2: what a maximum over
+Patterns in the engine's own draft tokens. All drafts read 0, 0, 0 or 0, 1, 2: what a maximum over
 not-a-number gives. They do so from some text length on, or now and then. Draft ids differ from the
 reference's by one and the same number. Drafts are right behind a fully accepted step and wrong behind a
-refusal. The live drafter speaks through a head that is neither its file's nor the target's.
+refusal. The live drafter speaks through a head that is neither its file's nor the target's. And whether the
+reference meets numbers that are infinite or not a number.
 
 ## Why it matters
 
@@ -50,7 +51,7 @@ def judge(case: Case) -> Outcome:
     requests = requests_of(case.evidence.speculative)
     if not any(step.draft_ids for trace in requests for step in trace.steps or ()):
         return skipped("draft tokens are not known at this level")
-    findings = [*_head(case), *_empty(case), *_offset(case), *_polluted(case)]
+    findings = [*_head(case), *_non_finite(case), *_empty(case), *_offset(case), *_polluted(case)]
     if findings:
         return failed("; ".join(item.observed for item in findings), findings)
     return passed("drafts depend on the text and on nothing else that was looked for")
@@ -67,6 +68,24 @@ def _head(case: Case) -> Iterator[Finding]:
             "use an engine release that shares the target's head with a drafter that has none",
             "target-head-not-shared",
         )
+
+
+def _non_finite(case: Case) -> Iterator[Finding]:
+    experiments = case.evidence.experiments
+    reference = experiments.reference if experiments is not None else None
+    if reference is None:
+        return
+    drafted = reference.profile.num_non_finite if reference.profile is not None else 0
+    for count, where in (
+        (reference.num_non_finite_states, "the target's hidden states"),
+        (drafted, "the drafter's logits"),
+    ):
+        if count:
+            yield _finding(
+                f"{count:,} numbers of {where} are infinite or not a number in {reference.dtype}",
+                "run the pair in bfloat16 or float32; if they are there too, copy the weights again",
+                "draft-dtype-overflow",
+            )
 
 
 def _empty(case: Case) -> Iterator[Finding]:

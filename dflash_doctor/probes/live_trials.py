@@ -51,8 +51,10 @@ def observe_live_trials(
         except DoctorError as error:
             not_tried.append(f"the engine failed when asked in another way: {error.what}")
             break
-        if trial is not None:
+        if isinstance(trial, Trial):
             trials.append(trial)
+        elif trial is not None:
+            not_tried.append(trial)
     return tuple(trials), together, tuple(not_tried)
 
 
@@ -123,13 +125,15 @@ def _warm(
     sampling: Sampling,
     together: Generation,
     watcher: Watcher,
-) -> Trial | None:
+) -> Trial | str | None:
     """The same prompts again, now cached: what the cache brings back, the drafter must have too."""
     started = time.monotonic()
     watcher.trying("the same prompts from the prefix cache")
     warm = engine.generate(requests, sampling, capture=True, fresh=False, on_progress=watcher.progress)
     if not any(trace.num_cached_prompt_tokens for trace in warm.requests):
-        return None
+        return (
+            "prompts from the prefix cache: it gave nothing back (off, or prompts shorter than a block of it)"
+        )
     return engine_trial(
         name="cold prefix cache",
         cause="draft-context-holes",

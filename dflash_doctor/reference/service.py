@@ -17,6 +17,7 @@ from dflash_doctor.reference.config import read_drafter_config
 from dflash_doctor.reference.drafting import Borrowed, Drafting, accepted_at, drafts_at, prepare, walk
 from dflash_doctor.reference.knobs import Knobs
 from dflash_doctor.reference.loading import DrafterFiles, load_drafter_files
+from dflash_doctor.reference.memory import fitting_dtype
 from dflash_doctor.reference.profile import ProfileSum
 from dflash_doctor.reference.states import StateStore
 from dflash_doctor.reference.target import decoder_layers, layer_outputs
@@ -208,7 +209,7 @@ def _equal_after_rejection(drafts: torch.Tensor, steps: Sequence[messages.Engine
 def _load_target(options: messages.ReferenceOptions, device: torch.device) -> Any:
     from transformers import AutoModelForCausalLM
 
-    dtype: Any = options.dtype or ("float32" if device.type == "cpu" else "auto")
+    dtype: Any = options.dtype or fitting_dtype(Path(options.target), device)
     try:
         target = AutoModelForCausalLM.from_pretrained(
             options.target,

@@ -142,6 +142,8 @@ def test_context_ignored_when_order_does_not_matter_then_fails() -> None:
     assert causes_of(outcome) == [("wrong-drafter-for-target",)]
     assert context_ignored.judge(case_of(shuffled=2.0, accepted=0)).verdict == "passed"
     assert context_ignored.judge(case_of(shuffled=1.0, accepted=3)).verdict == "passed"
+    wrong = trial("intervention", factor=0.3)
+    assert context_ignored.judge(case_of(wrong, shuffled=1.0, accepted=0)).verdict == "skipped"
     zero = context_ignored.judge(case_of(reference={"zero_tensors": ("fc.weight",)}))
     assert causes_of(zero) == [("draft-weights-not-loaded",)]
 
@@ -194,6 +196,12 @@ def test_drafts_patterned_when_drafts_are_empty_then_names_the_pattern() -> None
     middle = places[len(places) // 2]
     late = drafts_patterned.judge(case_of(evidence=empty_from(middle)))
     assert causes_of(late) == [("draft-max-length",)]
+
+
+def test_drafts_patterned_when_numbers_are_not_finite_then_says_where() -> None:
+    outcome = drafts_patterned.judge(case_of(reference={"num_non_finite_states": 12}))
+    assert causes_of(outcome) == [("draft-dtype-overflow",)]
+    assert "12 numbers of the target's hidden states" in outcome.reason
 
 
 def test_drafts_patterned_when_the_live_head_is_another_than_the_targets_then_says_so() -> None:
