@@ -17,7 +17,8 @@ def require_model_folder(model: str, *, role: str) -> None:
         role: target or draft, for the message.
 
     Raises:
-        UsageError: the path does not exist and is no hub id, is a file, is empty, cannot be read, or holds no config.json.
+        UsageError: the path does not exist and is no hub id, is a file, is empty, cannot be read, or holds
+            no config.json.
     """
     try:
         exists, entries = _look(model)
