@@ -2,7 +2,8 @@
 
 Precedence: defaults < file < environment (`DFLASH_DOCTOR_*`) < command line. The file is the one named
 with `--config`, else `dflash-doctor.toml` in the working folder, else `[tool.dflash-doctor]` of a
-`pyproject.toml` there or in a parent folder. An unknown key is an error that lists the valid ones.
+`pyproject.toml` there or in a parent folder: one file, so a `dflash-doctor.toml` hides the table beside it.
+Relative paths in a file start at that file's folder. An unknown key is an error that lists the valid ones.
 
 Standard library only: the pytest plugin imports this in every session.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dflash_doctor.checkpoints.hub_cache import HUB_ID
 from dflash_doctor.checkpoints.semantics.table import engine_readers
 from dflash_doctor.engines.catalog import engine_names
 from dflash_doctor.errors import UsageError
@@ -40,6 +42,8 @@ class Option:
     choices: tuple[str, ...] | None = None
     multiple: bool = False
     minimum: float | None = None
+    names: str | None = None
+    """`path`, or `model`: a path or a hub id."""
 
     @property
     def flag(self) -> str:
@@ -55,6 +59,7 @@ def _option(
     metavar: str | None = None,
     choices: tuple[str, ...] | None = None,
     minimum: float | None = None,
+    names: str | None = None,
 ) -> Any:
     metadata = {
         "help": text,
@@ -62,6 +67,7 @@ def _option(
         "metavar": metavar,
         "choices": choices,
         "minimum": minimum,
+        "names": names,
     }
     return field(default=default, metadata=metadata)
 
@@ -70,8 +76,12 @@ def _option(
 class Settings:
     """The settings in force for one run."""
 
-    target: str | None = _option(None, "Target model: a folder or a hub id.", type=str, metavar="MODEL")
-    draft: str | None = _option(None, "Drafter: a folder or a hub id.", type=str, metavar="MODEL")
+    target: str | None = _option(
+        None, "Target model: a folder or a hub id.", type=str, metavar="MODEL", names="model"
+    )
+    draft: str | None = _option(
+        None, "Drafter: a folder or a hub id.", type=str, metavar="MODEL", names="model"
+    )
     method: str = _option("dflash", "Speculation method, as the engine names it.", type=str, metavar="NAME")
     engine: str = _option("vllm", "Engine that runs the pair.", type=str, choices=engine_names())
     served_by: str | None = _option(
@@ -99,6 +109,7 @@ class Settings:
         "JSON Lines of prompts. Default: prompts.jsonl beside the target folder, else the bundled set.",
         type=str,
         metavar="FILE",
+        names="path",
     )
     max_prompts: int | None = _option(
         None,
@@ -128,16 +139,17 @@ class Settings:
         300.0, "Seconds that experiments may take in all.", type=float, metavar="S", minimum=1
     )
     replay: str | None = _option(
-        None, "Recorded run to judge again (engine replay).", type=str, metavar="RUN"
+        None, "Recorded run to judge again (engine replay).", type=str, metavar="RUN", names="path"
     )
     output: str | None = _option(
-        None, "Folder for the run. Default: .dflash/runs/RUN_ID.", type=str, metavar="DIR"
+        None, "Folder for the run. Default: .dflash/runs/RUN_ID.", type=str, metavar="DIR", names="path"
     )
     environment_lock: str | None = _option(
         None,
         "Environment lock file (written by env --lock) to compare with.",
         type=str,
         metavar="FILE",
+        names="path",
     )
     start_timeout: float = _option(
         900.0, "Seconds an engine may take to start.", type=float, metavar="S", minimum=1
@@ -178,6 +190,7 @@ def options() -> tuple[Option, ...]:
                 metavar=item.metadata["metavar"],
                 choices=item.metadata["choices"],
                 minimum=item.metadata["minimum"],
+                names=item.metadata["names"],
             )
         )
     return tuple(found)
@@ -217,11 +230,14 @@ def resolve(
         values[name] = _convert(known[name], value, origin)
         origins[name] = origin
 
-    path, table = _file_table(config, folder or Path.cwd())
+    here = folder or Path.cwd()
+    path, table = _file_table(config, here)
     for key, value in table.items():
         name = key.replace("-", "_")
         _require_known(name, key, known, f"in {path}")
         take(name, value, str(path))
+        if path is not None and known[name].names and path.parent.resolve() != here.resolve():
+            values[name] = _beside(path.parent, values[name], may_be_hub_id=known[name].names == "model")
     source = os.environ if environ is None else environ
     for variable in sorted(source):
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -234,6 +250,12 @@ def resolve(
         if value is not None and value != ():
             take(name, value, "command line")
     return Resolved(Settings(**values), origins)
+
+
+def _beside(folder: Path, value: str, *, may_be_hub_id: bool) -> str:
+    """A path of a config file, from that file's folder; what is a hub id there stays."""
+    is_hub_id = may_be_hub_id and HUB_ID.fullmatch(value) and not (folder / value).exists()
+    return value if not value or is_hub_id else str(folder / value)
 
 
 def _require_known(name: str, shown: str, known: Mapping[str, Option], place: str) -> None:

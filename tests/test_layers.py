@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "evidence": {"contract", "trials"},
     "records": {"contract", "trials", "evidence"},
     "runs": {"errors", "evidence", "records"},
-    "settings": {"errors", "engines.catalog", "checkpoints.semantics"},
+    "settings": {"errors", "engines.catalog", "checkpoints.hub_cache", "checkpoints.semantics"},
     "bundled": {"errors"},
     "checkpoints": {"errors", "contract"},
     "environment": {"errors", "contract"},

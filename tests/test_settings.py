@@ -34,6 +34,39 @@ def test_resolve_when_a_parent_has_a_pyproject_then_its_table_is_read(tmp_path: 
     assert resolve(environ={}, folder=below).settings.max_prompts == 5
 
 
+def test_resolve_when_a_file_above_names_paths_then_they_start_at_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.dflash-doctor]\ntarget = "pair/target"\ndraft = "owner/draft"\nprompts = "set.jsonl"\n'
+        'output = "runs/one"\nenvironment-lock = "../lock.json"\n'
+    )
+    below = tmp_path / "a"
+    below.mkdir()
+    (tmp_path / "pair" / "target").mkdir(parents=True)
+    settings = resolve(environ={}, folder=below).settings
+    assert settings.target == str(tmp_path / "pair" / "target")
+    assert settings.draft == "owner/draft", "a hub id, for no such path is there"
+    assert settings.prompts == str(tmp_path / "set.jsonl")
+    assert settings.output == str(tmp_path / "runs" / "one")
+    assert settings.environment_lock == str(tmp_path / ".." / "lock.json")
+
+
+def test_resolve_when_a_named_file_has_a_dotted_path_then_it_is_never_a_hub_id(tmp_path: Path) -> None:
+    config = tmp_path / "sub" / "own.toml"
+    config.parent.mkdir()
+    config.write_text('target = "./models/target"\ndraft = "../draft"\n')
+    settings = resolve(config=config, environ={"DFLASH_DOCTOR_PROMPTS": "p.jsonl"}, folder=tmp_path).settings
+    assert settings.target == str(config.parent / "models/target")
+    assert settings.draft == str(config.parent / "../draft")
+    assert settings.prompts == "p.jsonl", "only a file's paths are its own"
+
+
+def test_resolve_when_both_files_are_there_then_only_the_toml_counts(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.dflash-doctor]\nmax-prompts = 5\nseed = 1\n")
+    (tmp_path / "dflash-doctor.toml").write_text("seed = 2\n")
+    settings = resolve(environ={}, folder=tmp_path).settings
+    assert (settings.seed, settings.max_prompts) == (2, None)
+
+
 def test_resolve_when_a_list_comes_from_text_or_a_file_then_is_a_tuple(tmp_path: Path) -> None:
     (tmp_path / "dflash-doctor.toml").write_text('engine-arg = ["a=1", "b=2"]\n')
     assert resolve(environ={}, folder=tmp_path).settings.engine_arg == ("a=1", "b=2")
