@@ -75,7 +75,7 @@ def inspect(
         metrics=Metrics(),
         num_speculative_tokens=settings.num_speculative_tokens,
         temperature=settings.temperature,
-        limits=CheckLimits(min_acceptance_length=settings.min_acceptance_length),
+        limits=CheckLimits(min_acceptance_length=settings.min_acceptance_length, fail_on=settings.fail_on),
     )
     checks = run_checks(case, STATIC_CHECKS)
     verdict, summary = _verdict(checks)

@@ -7,10 +7,12 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dflash_doctor import session
 from dflash_doctor.bundled import bundled_checks, bundled_fixtures
+from dflash_doctor.checks.catalog import failing_on
 from dflash_doctor.engines.catalog import engine_names
 from dflash_doctor.errors import DoctorError, EngineMissingError, UsageError
 from dflash_doctor.evidence import Evidence
@@ -72,7 +74,10 @@ class PluginRun:
             capture = config.pluginmanager.getplugin("capturemanager")
             try:
                 with capture.global_and_fixture_disabled():
-                    self._result = session.run(self._resolved.settings, origins=self._resolved.origins)
+                    result = session.run(self._resolved.settings, origins=self._resolved.origins)
+                if result.missing_engine is not None:
+                    raise result.missing_engine
+                self._result = result
             except DoctorError as error:
                 self._failure = error
                 self._raise(error)
@@ -84,7 +89,7 @@ class PluginRun:
         if self._contract is None:
             settings = self._resolved.settings
             self._contract = (
-                _recorded_contract(settings.replay)
+                _recorded_contract(settings.replay, fail_on=settings.fail_on)
                 if settings.engine == "replay" and settings.replay is not None
                 else inspect(settings, origins=self._resolved.origins)
             )
@@ -149,8 +154,10 @@ class PluginRun:
             terminalreporter.write_line(f"report: {self._result.folder / report}")
 
 
-def _recorded_contract(folder: str) -> InspectionResult:
+def _recorded_contract(folder: str, *, fail_on: str) -> InspectionResult:
     record, _ = read_record(folder)
+    checks = tuple(failing_on(check, fail_on) for check in record.checks)
+    record = msgspec.structs.replace(record, checks=checks)
     return InspectionResult(record, Evidence(contract=record.contract))
 
 

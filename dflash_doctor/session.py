@@ -85,6 +85,8 @@ class RunResult:
     record: RunRecord
     folder: Path
     evidence: Evidence
+    missing_engine: EngineMissingError | None = None
+    """Why only the static checks were run; `None` where the engine was there."""
 
 
 def run(
@@ -94,7 +96,7 @@ def run(
     origins: Mapping[str, str] | None = None,
     shims: tuple[Shim, ...] = (),
 ) -> RunResult:
-    """Run the pair, judge it, write the run folder.
+    """Run the pair, judge it, write the run folder. Without its engine the static checks are still run.
 
     Args:
         settings: what to run.
@@ -104,7 +106,6 @@ def run(
 
     Raises:
         UsageError: the settings cannot be run; nothing is written.
-        EngineMissingError: the engine is not installed; nothing is written.
         KeyboardInterrupt: the user interrupted; the record is written, and the message says where.
     """
     heard = _Stopwatch(listener or Quiet())
@@ -117,11 +118,14 @@ def run(
     collector = Collector(plan, log_path=log_path, watcher=heard)
     incomplete: str | None = None
     interrupted = False
+    missing: EngineMissingError | None = None
     try:
         collector.collect()
-    except (UsageError, EngineMissingError):
-        _discard(folder)
+    except UsageError:
+        _discard(folder, own=settings.output is None)
         raise
+    except EngineMissingError as error:
+        incomplete, missing = str(error), error
     except DoctorError as error:
         incomplete = str(error)
     except KeyboardInterrupt:
@@ -143,7 +147,7 @@ def run(
     record = _write(record, collected.evidence, folder)
     if interrupted:
         raise KeyboardInterrupt(f"what was learnt is in {folder}")
-    return RunResult(record, folder, collected.evidence)
+    return RunResult(record, folder, collected.evidence, missing)
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,9 @@ def judge(plan: Plan, evidence: Evidence, *, incomplete: str | None) -> Judgemen
         metrics=metrics,
         num_speculative_tokens=plan.num_speculative_tokens,
         temperature=plan.settings.temperature,
-        limits=CheckLimits(min_acceptance_length=plan.settings.min_acceptance_length),
+        limits=CheckLimits(
+            min_acceptance_length=plan.settings.min_acceptance_length, fail_on=plan.settings.fail_on
+        ),
     )
     checks = run_checks(case)
     verdict, summary = run_verdict(checks, metrics)
@@ -227,11 +233,15 @@ def _write(record: RunRecord, evidence: Evidence, folder: Path) -> RunRecord:
     return record
 
 
-def _discard(folder: Path) -> None:
-    """Take back a run folder in which nothing but an engine log can lie; a user's other files stay."""
+def _discard(folder: Path, *, own: bool) -> None:
+    """Take back a run folder in which nothing but an engine log can lie; a user's other files stay.
+
+    Of our `own` choice (`.dflash/runs/RUN_ID`) the folders above go too, where they are empty.
+    """
     (folder / runs.ENGINE_LOG_NAME).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        folder.rmdir()
+        for place in (folder, *folder.parents[:2]) if own else (folder,):
+            place.rmdir()
 
 
 def _new_run_id() -> str:

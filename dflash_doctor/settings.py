@@ -26,6 +26,7 @@ from dflash_doctor.errors import UsageError
 ENVIRONMENT_PREFIX = "DFLASH_DOCTOR_"
 DRAFTLESS_METHODS = ("ngram", "suffix", "mtp")
 """Methods whose drafts come from the prompt or from the target itself."""
+FAIL_ON = ("error", "warning")
 THINKING_MODES = ("off", "on", "template")
 EXPERIMENT_MODES = ("auto", "off")
 
@@ -160,6 +161,12 @@ class Settings:
         type=float,
         metavar="S",
         minimum=1,
+    )
+    fail_on: str = _option(
+        "error",
+        "Mildest finding that fails a check, and with it the run.",
+        type=str,
+        choices=FAIL_ON,
     )
     min_acceptance_length: float = _option(
         1.1,

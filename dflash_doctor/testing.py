@@ -57,7 +57,7 @@ def assert_check(run: Judged, code: str) -> None:
     if check.verdict == "passed":
         return
     if check.verdict == "failed":
-        pytest.fail("\n".join(_finding_text(item) for item in check.findings), pytrace=False)
+        pytest.fail("\n".join(map(_finding_text, check.findings)) or check.reason, pytrace=False)
     if check.verdict == "errored":
         pytest.fail(f"{check.code} {check.name}: {check.reason}", pytrace=False)
     if run.record.incomplete is not None:
@@ -72,7 +72,7 @@ def assert_check(run: Judged, code: str) -> None:
 def _finding_text(finding: Finding) -> str:
     lines = [f"{finding.code} {finding.severity}: {finding.message}"]
     for name, text in (
-        ("observed", finding.observed),
+        ("seen", finding.observed),
         ("expected", finding.expected),
         ("do", finding.remedy),
     ):

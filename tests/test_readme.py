@@ -18,7 +18,10 @@ from dflash_doctor.runs import read_record
 
 TEXT = README.read_text(encoding="utf-8")
 NEEDS_ENGINE = ("dflash-doctor diagnose", "dflash-doctor demo")
-COMMANDS_SHOWN = re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE)
+LINES_SHOWN = re.findall(r"^\$ (.+)$", TEXT, re.MULTILINE)
+ASSIGNMENTS = [line for line in LINES_SHOWN if re.match(r"[A-Z]+=", line)]
+"""What a reader's shell keeps from one block to the next."""
+COMMANDS_SHOWN = [line for line in LINES_SHOWN if line not in ASSIGNMENTS]
 
 
 @pytest.mark.parametrize("name", blocks())
@@ -59,7 +62,7 @@ def test_readme_when_a_command_is_shown_then_it_runs(command: str, tmp_path: Pat
     # One run with experiments is made anyway (`real_run`); here it is about the commands.
     environment["DFLASH_DOCTOR_EXPERIMENTS"] = "off"
     done = subprocess.run(
-        command, shell=True, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
+        "\n".join([*ASSIGNMENTS, command]), shell=True, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
     )
     # Findings are a fine answer: prompts of another world are accepted badly by the tiny pair.
     assert done.returncode in (0, 1), done.stderr

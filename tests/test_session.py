@@ -268,7 +268,6 @@ def test_run_when_the_capture_falls_short_then_it_is_a_finding(scripted: Scripte
     ("script", "kind"),
     [
         ({"template fails": True}, UsageError),
-        ({"cannot open": {"speculative": EngineMissingError("vLLM is not installed")}}, EngineMissingError),
         ({"cannot open": {"target-only": UsageError("no such argument")}}, UsageError),
     ],
 )
@@ -278,6 +277,28 @@ def test_run_when_it_was_wrong_to_ask_then_raises_and_leaves_nothing(
     with pytest.raises(kind):
         scripted.run(**script)
     assert not (scripted.folder / "run").exists()
+
+
+def test_run_when_the_engine_is_missing_then_the_static_checks_are_run_and_written(
+    scripted: Scripted,
+) -> None:
+    error = EngineMissingError("vLLM is not installed", remedy="pip install vllm")
+    record = scripted.run(**{"cannot open": {"speculative": error}})
+    assert (record.verdict, record.summary) == ("errored", "vLLM is not installed")
+    verdicts = {check.code: check.verdict for check in record.checks}
+    assert verdicts["DF102"] == "passed"
+    assert verdicts["DF301"] == "skipped"
+
+
+def test_run_when_it_was_wrong_to_ask_without_an_output_then_leaves_no_folder(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scripted.folder)
+    scripted.script["template fails"] = True
+    settings = Settings(target=str(PAIR / "target"), draft=str(PAIR / "draft"), max_prompts=1)
+    with pytest.raises(UsageError):
+        session.run(settings)
+    assert not (scripted.folder / ".dflash").exists()
 
 
 def test_run_when_asked_wrongly_in_a_folder_in_use_then_other_files_stay(scripted: Scripted) -> None:

@@ -64,12 +64,14 @@ def read_pair(
     """
     revisions = [(engine_args or {}).get(name) for name in ("revision", "speculative_config.revision")]
     target_revision, draft_revision = (item if isinstance(item, str) and item else None for item in revisions)
-    of_target = _read(target, "target", target_revision)
+    # Some loaders make the weights up, or find them elsewhere.
+    needs_weights = (engine_args or {}).get("load_format") in (None, "auto")
+    of_target = _read(target, "target", target_revision, needs_weights=needs_weights)
     config, problems = target_config(of_target.config)
     target_checkpoint = _with(of_target.checkpoint, problems)
     if draft is None:
         return PairContract(target=target_checkpoint, target_config=config)
-    of_draft = _read(draft, "draft", draft_revision)
+    of_draft = _read(draft, "draft", draft_revision, needs_weights=needs_weights)
     drafter, problems = draft_config(of_draft.config)
     maps, map_problems = read_vocab_maps(of_draft.weights.headers)
     trained, by_engine = (None, ()) if drafter is None else readings(drafter, config)
@@ -97,7 +99,7 @@ def _is_here(name: str) -> bool:
     return bool(name) and can_be_opened(Path(name))
 
 
-def _read(name: str, role: Role, revision: str | None) -> _Files:
+def _read(name: str, role: Role, revision: str | None, *, needs_weights: bool) -> _Files:
     path = locate_checkpoint(name, revision)
     is_hub_id = not _is_here(name) and HUB_ID.fullmatch(name) is not None
     online = is_hub_id and hub_is_allowed()
@@ -124,6 +126,9 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
     if online and weights.format is None:
         _take_remote_headers(weights, name, revision)
     config = _config(path, weights)
+    is_checkpoint = not is_hub_id and config.value is not None
+    if needs_weights and is_checkpoint and weights.format is None and not weights.problems:
+        weights.problems.append(_no_weight_file(path, role))
     tensors = weights.tensors
     checkpoint = Checkpoint(
         role=role,
@@ -143,6 +148,16 @@ def _read(name: str, role: Role, revision: str | None) -> _Files:
         problems=(*config.problems, *weights.problems, *_side_problems(path, role)),
     )
     return _Files(checkpoint, config, weights)
+
+
+def _no_weight_file(path: Path, role: Role) -> Problem:
+    return Problem(
+        severity="error",
+        file=shown(path, 4096),
+        what=f"the {role} folder has no weight file",
+        seen="no .safetensors, .gguf, .bin or .pt file: no engine can start",
+        remedy="copy the weights into the folder, or name the folder that holds them",
+    )
 
 
 def _side_problems(path: Path, role: Role) -> tuple[Problem, ...]:

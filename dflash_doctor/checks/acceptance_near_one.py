@@ -15,7 +15,7 @@ nearly every defect of a pair looks from outside (a wrong tap, mask, rotary base
 ## Example
 
     DF402 almost no draft token is accepted
-      observed: acceptance length 1.02 [1.01, 1.03] over 2,400 steps; position 0 accepted in 1.6 %
+      seen:     acceptance length 1.02 [1.01, 1.03] over 2,400 steps; position 0 accepted in 1.6 %
       expected: above 1.1
       do:       the drafts read 0, 1, 2, ...: run the drafter in bfloat16
 

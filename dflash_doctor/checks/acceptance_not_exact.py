@@ -14,7 +14,7 @@ target's own. The simulation switches exist for speed tests and get left on (sgl
 ## Example
 
     DF126 acceptance is simulated
-      observed: SGLANG_SIMULATE_ACC_LEN=4 (environment)
+      seen:     SGLANG_SIMULATE_ACC_LEN=4 (environment)
 
 ## What to do
 

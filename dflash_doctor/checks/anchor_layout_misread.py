@@ -14,7 +14,7 @@ Every draft is shifted by one: under 1 percent is accepted while the author's ow
 ## Example
 
     DF119 the drafter predicts from the anchor slot and vllm does not
-      observed: sample_from_anchor true at top level; vllm drafts 7 tokens of a block of 8
+      seen:     sample_from_anchor true at top level; vllm drafts 7 tokens of a block of 8
 
 ## What to do
 

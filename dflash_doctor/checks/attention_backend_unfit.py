@@ -16,7 +16,7 @@ sgl-project/sglang#35209).
 ## Example
 
     DF128 FLASHINFER has no kernel for the drafter's head size
-      observed: head_dim 96; FLASHINFER takes 64, 128, 256, 512
+      seen:     head_dim 96; FLASHINFER takes 64, 128, 256, 512
 
 ## What to do
 

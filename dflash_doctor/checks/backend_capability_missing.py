@@ -16,7 +16,7 @@ nearest class that it has.
 ## Example
 
     DF001 the installed vllm does not know this drafter's class
-      observed: XPressDraftModel in config.json; vllm 0.32.0 registers 63 drafter classes
+      seen:     XPressDraftModel in config.json; vllm 0.32.0 registers 63 drafter classes
       expected: a class such as DFlashDraftModel, DFlash2DraftModel
       do:       install a release that registers XPressDraftModel
 

@@ -7,6 +7,9 @@ transformers and their kernels): requirements and constraints files with what th
 setup.cfg, environment.yml, and the lock files of uv, Poetry, PDM and Pipenv. A package counts as pinned when
 any of them names one version.
 
+The project is the folder in which `dflash-doctor` is run (SARIF addresses, too, are relative to it), not the
+one in which the checkpoints lie.
+
 ## Why it matters
 
 Between two releases of an engine defaults change: 3.19 tokens per step became 2.66 when a default of draft
@@ -16,7 +19,7 @@ nothing (vllm-project/vllm-ascend#8819, eugr/spark-vllm-docker#364).
 ## Example
 
     DF002 vllm is asked for without an exact version
-      observed: vllm>=0.30 (requirements.txt:3); installed is 0.32.0
+      seen:     vllm>=0.30 (requirements.txt:3); installed is 0.32.0
       do:       vllm==0.32.0
 
 ## What to do

@@ -28,6 +28,8 @@ class CheckLimits(msgspec.Struct, frozen=True, kw_only=True):
     """This many equal tokens in a row void a sample."""
     degenerate_distinct_bigram_rate: float = 0.2
     """A longer answer with fewer distinct bigrams than this share is void."""
+    fail_on: str = "error"
+    """Mildest severity that fails a check: `error`, or `warning`."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,16 +81,18 @@ def settled(
 ) -> Outcome:
     """The verdict of a static check from what it found, what it compared and what it could not look at.
 
-    Failed with an error among the findings; passed where something was compared; else skipped. What could
-    not be looked at is always said, as `not checked`: missing metadata never counts as compatible.
+    Failed with an error among the findings; passed where something was compared or found; else skipped: a
+    check that looked at nothing says so, even where it leaves a note. What could not be looked at is always
+    said, as `not checked`: missing metadata never counts as compatible.
     """
     found, seen, open_ = tuple(findings), list(compared), list(unchecked)
     rest = f"not checked: {'; '.join(open_)}" if open_ else ""
     errors = [finding.message for finding in found if finding.severity == "error"]
     if errors:
         return Outcome(verdict="failed", reason="; ".join(dict.fromkeys(errors)), findings=found)
-    if not seen and not found:
-        return skipped(rest or "not checked: nothing to compare")
+    if not seen and (rest or not found):
+        return Outcome(verdict="skipped", reason=rest or "not checked: nothing to compare", findings=found)
+    seen = seen or list(dict.fromkeys(finding.message for finding in found))
     return passed("; ".join([*seen, rest] if rest else seen), found)
 
 

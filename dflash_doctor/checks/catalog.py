@@ -255,7 +255,17 @@ def load_judge(entry: CheckEntry) -> Judge:
 
 def run_checks(case: Case, entries: Sequence[CheckEntry] = CHECKS) -> tuple[CheckRecord, ...]:
     """What every check says of a case, in catalog order; a check that raises is `errored`, not the run."""
-    return tuple(_run_one(entry, case) for entry in entries)
+    return tuple(failing_on(_run_one(entry, case), case.limits.fail_on) for entry in entries)
+
+
+def failing_on(check: CheckRecord, fail_on: str) -> CheckRecord:
+    """The check, failed where a warning is to count as an error and it has one."""
+    import msgspec
+
+    warned = [finding.message for finding in check.findings if finding.severity == "warning"]
+    if fail_on != "warning" or not warned or check.verdict == "failed":
+        return check
+    return msgspec.structs.replace(check, verdict="failed", reason="; ".join(dict.fromkeys(warned)))
 
 
 def _run_one(entry: CheckEntry, case: Case) -> CheckRecord:

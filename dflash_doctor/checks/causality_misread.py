@@ -8,15 +8,15 @@ did.
 
 ## Why it matters
 
-Nothing fails, acceptance falls by 5 to 15 percent. speculators writes `sliding_window_non_causal: false`
-into every checkpoint; vLLM 0.32 and 0.33 turn that into "causal" for *all* layers, full-attention ones
-included, which were trained bidirectional: 4.899 became 4.647 on the bundled pair, with the same text
+Nothing fails, and acceptance falls: from 4.899 to 4.647 on the bundled pair, 5 percent, with the same text.
+speculators writes `sliding_window_non_causal: false` into every checkpoint; vLLM 0.32 and 0.33 turn that
+into "causal" for *all* layers, full-attention ones included, which were trained bidirectional
 (vllm-project/vllm#56692). Transformers runs every layer bidirectional.
 
 ## Example
 
     DF118 vllm would run 5 of 5 drafter layers causal that were trained bidirectional
-      observed: sliding_window_non_causal false (vllm: all layers causal)
+      seen:     sliding_window_non_causal false (vllm: all layers causal)
       do:       set sliding_window_non_causal to true
 
 ## What to do
@@ -47,7 +47,7 @@ def judge(case: Case) -> Outcome:
     if served is None or served.causal is None or served.refuses is not None:
         unchecked.append(f"what {view.engine} does inside the block")
     elif served.causal == trained:
-        compared.append(f"{view.engine} runs {_words(trained)}, as trained ({served.causal_from})")
+        compared.append(f"{view.engine} runs {_words(trained)}, as the file says ({served.causal_from})")
         findings += _ambiguous(view)
     else:
         findings.append(_misread(view, served, trained))

@@ -18,7 +18,7 @@ nearly the whole loss of acceptance.
 ## Example
 
     DF203 the drafter's chat template opens the answer in another way
-      observed: thinking off: the target's adds '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n',
+      seen:     thinking off: the target's adds '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n',
                 the drafter's '<|im_start|>assistant\\n'; 19 of 57 renderings differ
       expected: the same prompt as in the drafter's training
       do:       find out which template the drafter was trained with

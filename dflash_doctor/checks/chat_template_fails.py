@@ -17,7 +17,7 @@ render, nothing can be said of the prompts that the drafter will see.
 ## Example
 
     DF204 the target's chat template is not valid
-      observed: chat_template.jinja: Unexpected end of template (line 12)
+      seen:     chat_template.jinja: Unexpected end of template (line 12)
       expected: every usual conversation renders
       do:       put right the template, or take it from the original checkpoint
 

@@ -19,7 +19,7 @@ so.
 ## Example
 
     DF102 the weight file model-00002-of-00004.safetensors is missing
-      observed: the index puts 312 tensors into it
+      seen:     the index puts 312 tensors into it
       do:       download the checkpoint again
 
 ## What to do

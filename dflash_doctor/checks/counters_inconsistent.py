@@ -16,7 +16,7 @@ every conclusion that uses it falls.
 ## Example
 
     DF801 the engine's numbers contradict each other
-      observed: acceptance-length-from-counts in 16 of 16 requests; math-001: 5.6 reported, 5.106 from
+      seen:     acceptance-length-from-counts in 16 of 16 requests; math-001: 5.6 reported, 5.106 from
                 the counts (1 + accepted / steps)
       expected: equal
       do:       use the counts (this report does); report the average to the engine

@@ -14,7 +14,7 @@ loops, something in the engine broke the text.
 ## Example
 
     DF802 the output repeats itself
-      observed: 9 of 12 samples of chat are void; chat-003 holds one token 488 times in a row
+      seen:     9 of 12 samples of chat are void; chat-003 holds one token 488 times in a row
       expected: at most half of a category
       do:       choose other prompts or the right chat template; the target alone repeats as well
 

@@ -14,7 +14,7 @@ changed working tree is recorded nowhere.
 ## Example
 
     DF006 vllm is a development build
-      observed: 0.33.1rc1.dev12+g1a2b3c4d (a development version)
+      seen:     0.33.1rc1.dev12+g1a2b3c4d (a development version)
       expected: a release
       do:       install a release for what is kept as a baseline
 

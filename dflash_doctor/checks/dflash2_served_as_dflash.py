@@ -14,7 +14,7 @@ a plain Qwen3 and loses them too.
 ## Example
 
     DF121 the file holds DFlash2 tensors and the config asks for DFlashDraftModel
-      observed: 11 tensors of convolution and selector
+      seen:     11 tensors of convolution and selector
 
 ## What to do
 

@@ -14,7 +14,7 @@ was accepted, where bfloat16 gave 37-41 percent (vllm-project/vllm#55250).
 ## Example
 
     DF122 a bfloat16 drafter would run in float16
-      observed: dtype float16 (engine argument); the drafter's config says bfloat16
+      seen:     dtype float16 (engine argument); the drafter's config says bfloat16
       do:       run in bfloat16
 
 ## What to do

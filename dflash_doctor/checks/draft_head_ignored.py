@@ -13,7 +13,7 @@ fixed once and lost again). SGLang and Transformers always borrow the target's h
 ## Example
 
     DF110 sglang would not use the drafter's own output head
-      observed: lm_head.weight BF16 [32000, 4096] in the drafter's file; sglang takes the target's
+      seen:     lm_head.weight BF16 [32000, 4096] in the drafter's file; sglang takes the target's
 
 ## What to do
 

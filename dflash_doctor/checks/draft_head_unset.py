@@ -16,7 +16,7 @@ A head left at random drafts noise: acceptance length 1.00, eight tokens accepte
 ## Example
 
     DF109 the drafter has a reduced vocabulary and no output head for it
-      observed: draft_vocab_size 32,000 and no lm_head.weight in the drafter's file
+      seen:     draft_vocab_size 32,000 and no lm_head.weight in the drafter's file
 
 ## What to do
 

@@ -12,7 +12,7 @@ Shapes agree, formats do not, and the drafter's logits are garbage (vllm-project
 ## Example
 
     DF124 the target's quantisation may be applied to the unquantised drafter
-      observed: quantization=modelopt_fp4 (engine argument); the drafter's weights are bfloat16
+      seen:     quantization=modelopt_fp4 (engine argument); the drafter's weights are bfloat16
 
 ## What to do
 

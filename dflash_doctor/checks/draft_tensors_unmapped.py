@@ -16,7 +16,7 @@ vllm-project/vllm#37667).
 ## Example
 
     DF123 tensors are missing from the drafter's file
-      observed: 2 of 25 modules, first layers.1.mlp.down_proj
+      seen:     2 of 25 modules, first layers.1.mlp.down_proj
 
 ## What to do
 

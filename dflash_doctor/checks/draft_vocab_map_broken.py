@@ -16,7 +16,7 @@ left the table out, written the first N ids, or made a new one when a drafter wa
 ## Example
 
     DF108 the drafter has a reduced vocabulary and no table to the target's ids
-      observed: draft_vocab_size 32,000, target vocabulary 151,936, no tensor d2t
+      seen:     draft_vocab_size 32,000, target vocabulary 151,936, no tensor d2t
       do:       export the drafter again with the table of its training run
 
 ## What to do

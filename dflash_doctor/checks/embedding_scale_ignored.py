@@ -15,7 +15,7 @@ drafts as they are and biases sampled ones.
 ## Example
 
     DF111 vllm does not apply the drafter's embedding scale
-      observed: input_embedding_scale 73.3; vllm multiplies by 1
+      seen:     input_embedding_scale 73.3; vllm multiplies by 1
 
 ## What to do
 
@@ -54,7 +54,7 @@ def judge(case: Case) -> Outcome:
             )
         )
     else:
-        compared.append(f"embeddings are multiplied by {wanted_scale:g}, as trained")
+        compared.append(f"embeddings are multiplied by {wanted_scale:g}, as the file says")
     if wanted_cap != served.softcap:
         findings.append(
             Finding(

@@ -12,7 +12,7 @@ The engine says so itself, after minutes of loading, or falls back to a class th
 ## Example
 
     DF120 vllm does not run this drafter
-      observed: gguf: it does not read GGUF drafters
+      seen:     gguf: it does not read GGUF drafters
 
 ## What to do
 

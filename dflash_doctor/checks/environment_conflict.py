@@ -17,7 +17,7 @@ undefined symbol.
 ## Example
 
     DF004 torchvision cannot be imported
-      observed: RuntimeError: operator torchvision::nms does not exist (torchvision 0.26.0, torch 2.13.0+cpu)
+      seen:     RuntimeError: operator torchvision::nms does not exist (torchvision 0.26.0, torch 2.13.0+cpu)
       expected: this torchvision was built for another torch
       do:       pip uninstall torchvision, or install the build for this torch
 

@@ -14,7 +14,7 @@ A baseline is a number of one environment. Two versions of one engine differed b
 ## Example
 
     DF003 the environment is not as locked: packages vllm
-      observed: 0.33.0; locked 0.32.0
+      seen:     0.33.0; locked 0.32.0
       expected: 0.32.0 (another release of the engine: its drafting and its kernels change)
       do:       pip install vllm==0.32.0, or measure a new baseline and lock again
 

@@ -12,7 +12,7 @@ report. Here a missing number is a finding: it says what is not known and which 
 ## Example
 
     DF803 expected data did not come
-      observed: token-level data of the verify steps is missing: this worker has no rejection sampler
+      seen:     token-level data of the verify steps is missing: this worker has no rejection sampler
       expected: what the engine offers at its level
       do:       read the engine log; upgrade or pin the engine version
 

@@ -13,7 +13,7 @@ report it as a matrix shape error after the weights are loaded, some only at the
 ## Example
 
     DF106 the feature projection does not fit
-      observed: fc.weight takes 20,480 features; 4 taps of width 4,096 give 16,384
+      seen:     fc.weight takes 20,480 features; 4 taps of width 4,096 give 16,384
       expected: 5 taps, or another target
 
 ## What to do

@@ -16,7 +16,7 @@ keeps the books (vllm-project/vllm#44697).
 ## Example
 
     DF127 pipeline parallelism and speculation do not combine
-      observed: pipeline_parallel_size=2
+      seen:     pipeline_parallel_size=2
       do:       use tensor parallelism
 
 ## What to do

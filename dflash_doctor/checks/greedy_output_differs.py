@@ -18,7 +18,7 @@ nothing.
 ## Example
 
     DF301 the output is not the target's own
-      observed: 3 of 200 outputs part where the target clearly prefers its own token; math-007 at output
+      seen:     3 of 200 outputs part where the target clearly prefers its own token; math-007 at output
                 token 12: target ' 64' (ln p -0.02), speculative ' 46' (ln p -9.81), gap 9.79, an accepted
                 draft token
       expected: gaps within 0.125 nats, the numeric noise of this machine

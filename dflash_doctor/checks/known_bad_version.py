@@ -16,7 +16,7 @@ warning.
 ## Example
 
     DF005 vllm 0.28.0: a draft and the token that replaces it are sampled from the same noise
-      observed: vllm 0.28.0 (<=0.28.0); draft_sample_method probabilistic, temperature 0.7
+      seen:     vllm 0.28.0 (<=0.28.0); draft_sample_method probabilistic, temperature 0.7
       expected: vllm 0.32 or newer
       do:       draft greedily, or upgrade
 

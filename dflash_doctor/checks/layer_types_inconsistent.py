@@ -14,7 +14,7 @@ window (ikawrakow/ik_llama.cpp#2021, z-lab/dflash#126). It looks like "long cont
 ## Example
 
     DF117 sglang would run without the drafter's windows
-      observed: windows 2048 in 5 layers by dflash_config.use_swa, which sglang does not read
+      seen:     windows 2048 in 5 layers by dflash_config.use_swa, which sglang does not read
 
 ## What to do
 

@@ -6,6 +6,9 @@ The id that fills the block's open slots: stated, inside the embedding table, no
 or the like, not a token that ordinary text contains. Families that keep the mask's embedding in a file of
 its own must have that file.
 
+An ordinary id of its own that is not the trained one cannot be seen here; acceptance is poor then, which
+`dflash-doctor diagnose` measures.
+
 ## Why it matters
 
 Everything loads with a wrong id; the first position is accepted at 30 percent and the rest dies out (1.45
@@ -15,7 +18,7 @@ tokenizer's mask over the config's (sgl-project/SpecForge#604, lightseekorg/Torc
 ## Example
 
     DF131 the mask token is the target's end of text
-      observed: mask_token_id 151643, which is <|endoftext|> (eos)
+      seen:     mask_token_id 151643, which is <|endoftext|> (eos)
 
 ## What to do
 

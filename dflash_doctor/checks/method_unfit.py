@@ -15,7 +15,7 @@ shifted by one position, and under 1 percent of its drafts is accepted (vllm-pro
 ## Example
 
     DF132 the method eagle3 does not fit a z-lab drafter
-      observed: architectures DFlashDraftModel
+      seen:     architectures DFlashDraftModel
       do:       --method dflash
 
 ## What to do

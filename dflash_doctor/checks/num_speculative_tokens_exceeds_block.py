@@ -16,7 +16,7 @@ acceptance length hardly moves or falls, and every step costs more. SGLang count
 ## Example
 
     DF101 the drafter is asked for more tokens than its block holds
-      observed: K = 12; positions 7 to 11 were accepted in 0.4 % of the steps or less, and the
+      seen:     K = 12; positions 7 to 11 were accepted in 0.4 % of the steps or less, and the
                 target verified each of them
       expected: at most 7 (block_size 8, one slot is the anchor)
       do:       set num_speculative_tokens to 7

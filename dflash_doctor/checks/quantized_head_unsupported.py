@@ -14,7 +14,7 @@ debated in vLLM (vllm-project/vllm#52816).
 ## Example
 
     DF112 the target's head is quantised and the drafter's selector needs it
-      observed: selector_rank 256 in the drafter's config; awq covers lm_head in the target's
+      seen:     selector_rank 256 in the drafter's config; awq covers lm_head in the target's
 
 ## What to do
 

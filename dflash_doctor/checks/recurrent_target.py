@@ -14,7 +14,7 @@ switch prefix caching off (vllm-project/vllm#57032).
 ## Example
 
     DF130 the target keeps a running state
-      observed: linear_attention among its layer types
+      seen:     linear_attention among its layer types
 
 ## What to do
 

@@ -12,7 +12,7 @@ to 6 layers, 8 taps and 4,096 between April and June 2026. A baseline measured b
 ## Example
 
     DF129 the drafter's hub id is not pinned to a commit
-      observed: z-lab/Qwen3.5-122B-A10B-DFlash at main
+      seen:     z-lab/Qwen3.5-122B-A10B-DFlash at main
       do:       --engine-arg speculative_config.revision=COMMIT
 
 ## What to do
@@ -40,8 +40,14 @@ def judge(case: Case) -> Outcome:
     both = [item for item in (contract.pair.target, contract.pair.draft) if item is not None]
     named = [item for item in both if item.is_hub_id]
     findings = [_finding(item) for item in named if not _COMMIT.fullmatch(item.requested_revision or "")]
-    pinned = [f"{item.role} is pinned to {item.requested_revision}" for item in named]
-    return settled(findings, compared=pinned or ["both are folders on this machine"])
+    return settled(findings, compared=[_pin(item) for item in named] or ["both are folders on this machine"])
+
+
+def _pin(item: Checkpoint) -> str:
+    revision = item.requested_revision
+    if _COMMIT.fullmatch(revision or ""):
+        return f"the {item.role} is pinned to {revision}"
+    return f"the {item.role} is taken at {revision or 'main'}, which can move"
 
 
 def _finding(item: Checkpoint) -> Finding:

@@ -15,7 +15,7 @@ differently on two engines.
 ## Example
 
     DF114 vllm would rotate halves, the drafter was trained on neighbouring pairs
-      observed: rope_is_neox_style false, which vllm does not read
+      seen:     rope_is_neox_style false, which vllm does not read
 
 ## What to do
 

@@ -15,7 +15,7 @@ position is accepted in 17-34 percent of the steps and every later one in exactl
 ## Example
 
     DF113 vllm would rotate a quarter of each head; training rotated all of it
-      observed: rope_parameters.partial_rotary_factor 0.25
+      seen:     rope_parameters.partial_rotary_factor 0.25
 
 ## What to do
 
@@ -39,7 +39,7 @@ def judge(case: Case) -> Outcome:
     if served is None:
         return skipped(f"not checked: whether {view.engine} applies partial_rotary_factor")
     if served.partial_rotary_factor == trained:
-        return settled([], compared=[f"{100 * (trained or 1):g} % of each head is rotated, as trained"])
+        return settled([], compared=[f"{100 * (trained or 1):g} % of each head is rotated, as the file says"])
     finding = Finding(
         code="DF113",
         severity="error",

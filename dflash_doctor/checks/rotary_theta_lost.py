@@ -15,7 +15,7 @@ acceptance length from 4.30 to 1.24. Drafters that were trained at 10,000 do bet
 ## Example
 
     DF115 the drafter's config names no rope_theta, and vllm takes another than training
-      observed: vllm 1,000,000 (the default of vllm); training 10,000
+      seen:     vllm 1,000,000 (the default of vllm); training 10,000
 
 ## What to do
 
@@ -60,8 +60,7 @@ def _two_places(view: PairView, top: float, inner: float) -> Finding:
         message="rope_theta stands in two places with two values",
         observed=f"rope_theta {top:,.0f}; {view.config.sources['nested_rope_theta']} {inner:,.0f} (wins)",
         expected="one value",
-        remedy="write the trained value into both",
-        edit=f"{view.draft.config_file}: rope_theta = {inner:g}",
+        remedy="write the trained value into both; only training knows which it is",
         where=view.in_draft("rope_theta"),
         causes=("rotary-theta",),
     )

@@ -13,7 +13,7 @@ healthy, and nothing is faster. A benchmark that divides by zero drafts shows an
 ## Example
 
     DF401 nothing was drafted
-      observed: 0 drafts over 8,871 output tokens
+      seen:     0 drafts over 8,871 output tokens
       expected: at least one draft per request of two tokens or more
       do:       name the drafter and method explicitly; look for a fallback in the engine log
 

@@ -15,7 +15,7 @@ read from the wrong place (a default of 16 for a drafter of 8).
 ## Example
 
     DF403 draft positions are never accepted
-      observed: positions 7 to 14 accepted 0 times; 212 steps had accepted everything before
+      seen:     positions 7 to 14 accepted 0 times; 212 steps had accepted everything before
       expected: some acceptance, as at position 6 (0.31 of the steps)
       do:       set num_speculative_tokens to 7
 

@@ -13,7 +13,7 @@ quantisation without rotation is fine (vllm-project/vllm-ascend#11978).
 ## Example
 
     DF125 the target's hidden states are rotated
-      observed: rotation=hadamard in quantization_config
+      seen:     rotation=hadamard in quantization_config
 
 ## What to do
 

@@ -8,6 +8,9 @@ and in what they add. The check works out, key by key, which layers each engine 
 compares that with what the drafter was trained on. Where a file has both lists they must differ by exactly
 one.
 
+A legal list that is wrong in the file itself cannot be seen here: nothing in the files contradicts it. Then
+acceptance is poor, which `dflash-doctor diagnose` measures.
+
 ## Why it matters
 
 Off by one nothing fails: acceptance drops by 3 to 20 percent and looks like a weak drafter. vLLM's own fix
@@ -17,7 +20,7 @@ speculators files at all and guesses, without a word.
 ## Example
 
     DF105 vllm would read other target layers than the drafter was trained on
-      observed: vllm reads 0, 8, 16 (eagle_aux_hidden_state_layer_ids); trained on 1, 9, 17
+      seen:     vllm reads 0, 8, 16 (eagle_aux_hidden_state_layer_ids); the file says 1, 9, 17
       do:       set eagle_aux_hidden_state_layer_ids to 2, 10, 18, or remove it
 
 ## What to do
@@ -47,7 +50,7 @@ def judge(case: Case) -> Outcome:
     if served is None or served.taps is None or served.refuses is not None:
         unchecked.append(f"which layers {view.engine} would read")
     elif sorted(served.taps) == sorted(trained):
-        compared.append(f"{view.engine} reads the outputs of layers {listed(served.taps)}, as trained")
+        compared.append(f"{view.engine} reads the outputs of layers {listed(served.taps)}, as the file says")
     else:
         findings.append(_misread(view, served, trained))
     findings += [
@@ -71,9 +74,7 @@ def _contradiction(view: PairView) -> list[Finding]:
             message="the file's two lists of target layers contradict each other",
             observed=f"target_layer_ids {listed(outputs)}; eagle_aux_hidden_state_layer_ids {listed(inputs)}",
             expected="eagle_aux_hidden_state_layer_ids one more than target_layer_ids, entry by entry",
-            remedy="correct the wrong one; the original release says which",
-            edit=f"{view.draft.config_file}: eagle_aux_hidden_state_layer_ids = "
-            f"[{listed(tuple(item + 1 for item in outputs))}]",
+            remedy="correct the wrong one; only training, or the original release, knows which it is",
             where=view.in_draft("eagle_aux_layer_ids"),
             causes=("target-layer-ids-shifted",),
         )
@@ -87,7 +88,7 @@ def _misread(view: PairView, served: Reading, trained: tuple[int, ...]) -> Findi
         severity="error",
         message=f"{view.engine} would read other target layers than the drafter was trained on",
         observed=f"{view.engine} reads {listed(served.taps)} ({served.taps_from}); "
-        f"trained on {listed(trained)} ({view.trained.taps_from})",
+        f"the file says {listed(trained)} ({view.trained.taps_from})",
         expected=f"outputs of layers {listed(trained)}",
         remedy="correct the list that this engine reads, or serve with an engine that reads this family",
         where=view.in_draft("eagle_aux_layer_ids"),

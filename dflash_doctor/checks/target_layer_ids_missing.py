@@ -15,7 +15,7 @@ EAGLE-3 head went from 0.751 to 0.036 at the first position (vllm-project/vllm#5
 ## Example
 
     DF103 the drafter's config names no target layers
-      observed: vllm would take the target class's own EAGLE-3 defaults; sglang would guess 1, 9, 17, 25, 33
+      seen:     vllm would take the target class's own EAGLE-3 defaults; sglang would guess 1, 9, 17, 25, 33
       do:       write the list of the original release into dflash_config.target_layer_ids
 
 ## What to do

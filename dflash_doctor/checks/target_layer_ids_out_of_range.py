@@ -15,7 +15,7 @@ where the trainer's order was not rising, the drafter reads its features permute
 ## Example
 
     DF104 a tap lies past the target's last layer
-      observed: tap 39; the target has 36 layers
+      seen:     tap 39; the target has 36 layers
       expected: 0 to 35
 
 ## What to do

@@ -18,7 +18,7 @@ without it.
 ## Example
 
     DF205 thinking is on, and the drafter was trained without it
-      observed: --thinking on; README.md: Trained on non-thinking responses only.
+      seen:     --thinking on; README.md: Trained on non-thinking responses only.
       expected: thinking off
       do:       render prompts with thinking off, or take a drafter trained with thinking
 

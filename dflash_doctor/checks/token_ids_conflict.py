@@ -20,7 +20,7 @@ Different sizes alone break nothing: Qwen tables have 151936 or 152064 rows for 
 ## Example
 
     DF201 target and drafter map ids to different tokens
-      observed: 2 of 1,024 ids conflict: 500 is ' want' for the target, ' wants' for the drafter; 501 is
+      seen:     2 of 1,024 ids conflict: 500 is ' want' for the target, ' wants' for the drafter; 501 is
                 ' wants' for the target, ' want' for the drafter
       expected: every id stands for the same text on both sides
       do:       use a drafter that was trained with this target's tokenizer

@@ -19,7 +19,7 @@ which. So it warns, and never fails a run.
 ## Example
 
     DF202 the drafter's tokenizer splits text differently
-      observed: '00' is ['0', '0'] (ids 36 36) for the target and ['00'] (ids 410) for the drafter;
+      seen:     '00' is ['0', '0'] (ids 36 36) for the target and ['00'] (ids 410) for the drafter;
                 pre_tokenizer differs
       expected: the same ids from both
       do:       measure acceptance on such text; if it is low, train with the target's tokenizer

@@ -59,7 +59,9 @@ def _first_to_act_on(checks: Sequence[CheckRecord]) -> str:
     failed = [check for check in checks if check.verdict == "failed"]
     order = {code: rank for rank, code in enumerate(_MOST_BASIC_FIRST)}
     first = min(failed, key=lambda check: (order.get(check.code, _unlisted(check.code)), check.code))
-    finding = next((item for item in first.findings if item.severity == "error"), None)
+    # A warning fails a check only where the user asked for that.
+    findings = {item.severity: item for item in reversed(first.findings)}
+    finding = findings.get("error") or findings.get("warning")
     if finding is None:
         return f"{first.code} {first.name}: {first.reason}"
     return f"{first.code}: {finding.message}. Do: {finding.remedy}."

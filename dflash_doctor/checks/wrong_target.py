@@ -15,7 +15,7 @@ measurement tells (AEON-7/Qwen3.6-27B-AEON-Ultimate-Uncensored-DFlash#6, z-lab/d
 ## Example
 
     DF107 the drafter was made for a target of other shape
-      observed: num_target_layers 40 in the drafter's config; the target has 36 layers
+      seen:     num_target_layers 40 in the drafter's config; the target has 36 layers
 
 ## What to do
 

@@ -15,16 +15,17 @@ _FIXED = ("target", "draft", "method", "replay")
 
 
 @click.command("demo")
-@setting_options(leave_out=_FIXED)
+@click.option("--where", is_flag=True, help="Only print the folder of the bundled pair (target/, draft/).")
+@setting_options(leave_out=_FIXED, explain={"output": f"Folder for the run. Default: {_OUTPUT}."})
 @run_options
 def command(
-    *, config: str | None, as_json: bool, quiet: bool, strict: bool, debug: bool, **given: Any
+    *, where: bool, config: str | None, as_json: bool, quiet: bool, strict: bool, debug: bool, **given: Any
 ) -> int:
-    """Run the bundled tiny pair on the real engine: no GPU, no network, under a minute.
-
-    The report is written to ./dflash-demo unless --output says otherwise.
-    """
+    """Run the bundled tiny pair on the real engine: no GPU, no network, under a minute."""
     pair = bundled_fixtures() / "tiny_pair"
+    if where:
+        click.echo(pair)
+        return 0
     given = {**given, "target": str(pair / "target"), "draft": str(pair / "draft")}
     resolved = resolve({**given, "output": given.get("output") or _OUTPUT}, config=config)
     from dflash_doctor.cli.run_and_show import run_and_show

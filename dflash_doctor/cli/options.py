@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -12,18 +12,21 @@ from dflash_doctor.settings import Option, options
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-def setting_options(*, leave_out: Iterable[str] = ()) -> Callable[[CommandT], CommandT]:
+def setting_options(
+    *, leave_out: Iterable[str] = (), explain: Mapping[str, str] | None = None
+) -> Callable[[CommandT], CommandT]:
     """A decorator that adds an option for every setting.
 
     Values arrive as text and are converted by `settings.resolve`, so that command line, files and
-    environment complain in the same words. Options not given are `None` or `()`.
+    environment complain in the same words. Options not given are `None` or `()`. `explain` replaces the
+    explanation of a setting whose default is another in this command.
     """
     skipped = frozenset(leave_out)
 
     def decorate(command: CommandT) -> CommandT:
         for item in reversed(options()):
             if item.name not in skipped:
-                command = _decorator(item)(command)
+                command = _decorator(item, (explain or {}).get(item.name, item.help))(command)
         return command
 
     return decorate
@@ -50,8 +53,7 @@ def run_options(command: CommandT) -> CommandT:
     return command
 
 
-def _decorator(item: Option) -> Callable[[CommandT], CommandT]:
-    text = item.help
+def _decorator(item: Option, text: str) -> Callable[[CommandT], CommandT]:
     if item.default not in (None, ()):
         text += f" [default: {item.default}]"
     if item.choices is not None:

@@ -67,8 +67,11 @@ def headline(record: RunRecord) -> Headline:
 
 
 def _named(summary: str, findings: Iterable[Finding]) -> Finding | None:
-    """The error that the summary speaks of, else the first one."""
-    errors = [finding for finding in findings if finding.severity == "error"]
+    """The error that the summary speaks of, else the first one; a warning where only warnings failed."""
+    found = list(findings)
+    errors = [item for item in found if item.severity == "error"] or [
+        item for item in found if item.severity == "warning"
+    ]
     first = errors[0] if errors else None
     return next((finding for finding in errors if summary.startswith(finding.code)), first)
 

@@ -14,7 +14,11 @@ COLUMNS = ("read by", "taps", "drafted", "causal layers", "rotary base", "part r
 
 @dataclass(frozen=True)
 class ReadingTable:
-    """Rows for those that would start; the others with the reason. `differs` marks cells unlike training."""
+    """Rows for those that would start; the others with the reason.
+
+    The first row is the file as the code that wrote it reads it: what training did, as far as a file can
+    tell. `differs` marks cells that are unlike it.
+    """
 
     rows: tuple[tuple[str, ...], ...]
     differs: tuple[tuple[bool, ...], ...]
@@ -29,7 +33,9 @@ def reading_table(record: RunRecord) -> ReadingTable | None:
     if not pair.draft_config.is_block_drafter:
         return None
     trained = _trained(pair.trained)
-    rows = [_row(item.reader, item) for item in pair.readings if item.refuses is None]
+    rows = [
+        _row(f"{item.reader} {item.versions}".strip(), item) for item in pair.readings if item.refuses is None
+    ]
     differs = [
         tuple(
             column > 0 and trained[column] != _NOT_STATED and cell != trained[column]
@@ -43,7 +49,7 @@ def reading_table(record: RunRecord) -> ReadingTable | None:
 
 def _trained(reading: Reading) -> tuple[str, ...]:
     """Taps that training code would guess from the file are not known to be the trained ones."""
-    name, taps, *rest = _row("trained", reading)
+    name, taps, *rest = _row(f"as written ({reading.reader})", reading)
     return (name, _NOT_STATED if reading.taps_from == GUESSED else taps, *rest)
 
 

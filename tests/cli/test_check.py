@@ -66,8 +66,8 @@ def test_check_when_an_engine_misreads_the_drafter_then_says_who_reads_what_and_
         if "sliding_window_non_causal" in content
     )
     assert f"draft/config.json:{line} sliding_window_non_causal" in text
-    assert "trained 1, 9, 17, 25, 33" in text
-    assert "sglang 1, 9, 17, 25, 33 15" in text
+    assert "as written (speculators) 1, 9, 17, 25, 33" in text
+    assert "sglang 0.5.23 1, 9, 17, 25, 33 15" in text
 
 
 def test_check_when_served_by_another_engine_then_judges_that_reading(misread: Path) -> None:
@@ -154,6 +154,47 @@ def test_check_when_it_is_used_wrongly_then_says_what_fits(
     assert said in result.stderr
 
 
+@pytest.fixture
+def warned(tmp_path: Path) -> Path:
+    """A folder with a pair of which one thing deserves a warning and nothing is an error."""
+    pair = PairFiles()
+    pair.draft["rope_parameters"]["rope_theta"] = 1000000.0
+    pair.draft["rope_theta"] = 10000.0
+    pair.write(tmp_path)
+    return tmp_path
+
+
+def test_check_when_there_are_only_warnings_then_the_run_passes(warned: Path) -> None:
+    result = run_doctor("check", *THERE, cwd=warned)
+    assert "warnings (1)" in result.stdout
+    assert (result.code, result.stdout.split()[0]) == (0, "PASSED")
+    assert run_doctor("check", *THERE, "--strict", cwd=warned).code != 1
+
+
+def test_check_when_warnings_are_to_fail_then_the_check_and_the_run_do(warned: Path) -> None:
+    result = run_doctor("check", *THERE, "--fail-on", "warning", cwd=warned)
+    assert result.code == 1
+    assert result.stdout.startswith("FAILED  DF115: rope_theta stands in two places with two values")
+    (warned / "dflash-doctor.toml").write_text('fail-on = "warning"\n')
+    assert run_doctor("check", *THERE, cwd=warned).code == 1
+
+
+def test_check_when_two_places_name_two_values_then_the_plan_offers_no_edit(warned: Path) -> None:
+    plan = run_doctor("check", *THERE, "--fix-plan", cwd=warned).stdout
+    assert "# no exact edit is known for these" in plan
+    assert "rope_theta = " not in plan
+
+
+@pytest.mark.parametrize("other", [("--json",), ("--format", "sarif")])
+def test_check_when_two_formats_are_asked_for_then_it_is_bad_usage(
+    other: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = run_doctor("check", *GOOD, "--fix-plan", *other, cwd=tmp_path)
+    assert result.code == 2
+    assert "one run is written in one format" in result.stderr
+    assert run_doctor("check", *GOOD, "--json", "--format", "json", cwd=tmp_path).code == 0
+
+
 def test_check_when_the_method_needs_no_drafter_then_judges_the_target_alone(tmp_path: Path) -> None:
     result = run_doctor("check", *GOOD[:2], "--method", "ngram", "--json", cwd=tmp_path)
     assert result.code == 0
@@ -181,7 +222,7 @@ def test_check_when_no_taps_are_stated_then_the_table_does_not_claim_to_know_the
     del pair.dflash["target_layer_ids"]
     pair.write(tmp_path)
     shown = run_doctor("check", *THERE, cwd=tmp_path).stdout
-    row = next(line for line in shown.splitlines() if line.startswith("trained"))
+    row = next(line for line in shown.splitlines() if line.startswith("as written (z-lab)"))
     assert row.split("  ")[1].strip() == "not stated"
 
 

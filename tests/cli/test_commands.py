@@ -44,6 +44,19 @@ def test_cli_when_nothing_heavy_is_asked_then_nothing_heavy_is_imported(argument
     assert shown.stdout.splitlines()[-1] == "LOADED []"
 
 
+def test_demo_when_asked_where_then_prints_the_bundled_pair_and_runs_nothing(tmp_path: Path) -> None:
+    result = run_doctor("demo", "--where", cwd=tmp_path)
+    assert result.code == 0
+    assert {"target", "draft"} <= {path.name for path in Path(result.stdout.strip()).iterdir()}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_when_help_is_asked_then_there_is_one_default_for_the_output(tmp_path: Path) -> None:
+    text = " ".join(run_doctor("demo", "--help", cwd=tmp_path).stdout.split())
+    assert "Folder for the run. Default: dflash-demo." in text
+    assert ".dflash/runs" not in text
+
+
 def test_help_when_shown_then_lists_every_command_and_every_setting(tmp_path: Path) -> None:
     text = run_doctor("--help", cwd=tmp_path).stdout
     assert all(name in text for name in COMMANDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from doctor_process import PAIR, require_vllm
 from evidence_factory import make_evidence
+from pair_files import PairFiles
 from record_factory import make_record
 
 from dflash_doctor.checks.catalog import CHECKS
@@ -78,7 +79,7 @@ def test_plugin_when_a_check_fails_then_shows_the_finding_and_no_traceback(pytes
     assert result.ret == 1
     text = result.stdout.str()
     assert "DF402 error: almost no draft token is accepted" in text
-    assert "  observed: " in text
+    assert "  seen:     " in text
     assert "  do:       " in text
     assert "Traceback" not in text
     assert "assert_check(" not in text
@@ -197,6 +198,19 @@ def test_plugin_when_a_model_is_not_here_then_the_item_that_reads_it_fails(
     assert result.ret == 1
     assert result.parseoutcomes()["failed"] == 1
     result.stdout.fnmatch_lines(["*inconclusive: the target owner/target could not be looked at*"])
+
+
+def test_plugin_when_warnings_are_to_fail_then_the_item_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = PairFiles()
+    pair.draft["rope_theta"] = 10000.0
+    pair.write(pytester.path)
+    models = ("--dflash", "--dflash-target", "./target", "--dflash-draft", "./draft", "-k", "DF115")
+    assert pytester.runpytest_subprocess(*models).ret == 0
+    result = pytester.runpytest_subprocess(*models, "--dflash-fail-on", "warning")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["DF115 warning: rope_theta stands in two places*"])
 
 
 def test_plugin_when_checks_are_selected_then_only_they_run(
