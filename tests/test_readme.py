@@ -62,7 +62,13 @@ def test_readme_when_a_command_is_shown_then_it_runs(command: str, tmp_path: Pat
     # One run with experiments is made anyway (`real_run`); here it is about the commands.
     environment["DFLASH_DOCTOR_EXPERIMENTS"] = "off"
     done = subprocess.run(
-        "\n".join([*ASSIGNMENTS, command]), shell=True, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=600
+        "\n".join([*ASSIGNMENTS, command]),
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=600,
     )
     # Findings are a fine answer: prompts of another world are accepted badly by the tiny pair.
     assert done.returncode in (0, 1), done.stderr
