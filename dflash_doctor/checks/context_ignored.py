@@ -48,7 +48,13 @@ def judge(case: Case) -> Outcome:
         named = ", ".join(reference.zero_tensors[:3])
         return failed(
             f"{named} is zero throughout",
-            [_finding(f"{length:.2f} tokens per step; zero throughout: {named}", "draft-weights-not-loaded")],
+            [
+                _finding(
+                    f"{length:.2f} tokens per step; zero throughout: {named}",
+                    "draft-weights-not-loaded",
+                    explained=1.0,
+                )
+            ],
         )
     settled = next(
         (
@@ -72,7 +78,7 @@ def judge(case: Case) -> Outcome:
     return inconclusive(f"{seen}; more prompts would decide")
 
 
-def _finding(seen: str, cause: str) -> Finding:
+def _finding(seen: str, cause: str, *, explained: float = 0.0) -> Finding:
     return Finding(
         code="DF407",
         severity="error",
@@ -81,4 +87,5 @@ def _finding(seen: str, cause: str) -> Finding:
         expected="many more steps: a drafter lives on its context",
         remedy="use the drafter that was made for this very target, or copy its weights again",
         causes=(cause,),
+        numbers={"explained": explained},
     )

@@ -36,6 +36,9 @@ _EXPLAINED = 0.97
 """Share of equal drafts at which rounding explains the rest."""
 
 LOOKALIKES: Mapping[str, frozenset[str]] = {
+    "mask-token-wrong": frozenset(
+        {"embedding-scale-missing", "target-head-not-shared", "draft-vocab-map-broken", "rotary-theta"}
+    ),
     "rotary-theta": frozenset({"rotary-partial-factor", "rotary-layout"}),
     "rotary-partial-factor": frozenset({"rotary-theta", "rotary-layout"}),
     "rotary-layout": frozenset({"rotary-theta", "rotary-partial-factor", "target-layer-ids-shifted"}),
