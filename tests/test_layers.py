@@ -51,7 +51,8 @@ MAY_IMPORT = {
     "inspection": BASE | {"checks", "diagnosis", "engines.arguments", "probes.contract"},
     "testing": {"checks.catalog", "inspection", "records", "session"},
     "plugin": {"settings", "records", "evidence", "inspection", "session", "plugin_run"},
-    "plugin_run": BASE | {"engines.catalog", "inspection", "plan", "plugin", "reports", "session"},
+    "plugin_run": BASE
+    | {"checks.catalog", "engines.catalog", "inspection", "plan", "plugin", "reports", "session"},
     "cli": BASE | {"checks", "diagnosis", "faults", "inspection", "reports", "selftest", "session"},
     "__main__": {"cli"},
 }

@@ -101,4 +101,7 @@ def _todo_when_passed(findings: Iterable[Finding]) -> str:
 
 
 def _capitalised(text: str) -> str:
+    """A sentence's first letter large; a name such as vLLM stays as its owner writes it."""
+    if any(letter.isupper() for letter in text.split(" ", 1)[0][1:]):
+        return text
     return text[:1].upper() + text[1:]
