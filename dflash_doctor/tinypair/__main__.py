@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from dflash_doctor.errors import DoctorError, EngineMissingError
+from dflash_doctor.tinypair.shape import SHAPES, PairShape, Recipe
 
 
 @click.command()
@@ -31,16 +32,23 @@ from dflash_doctor.errors import DoctorError, EngineMissingError
     type=click.FloatRange(min=0, min_open=True),
     help="Multiplies the length of the training.",
 )
-def main(out: Path, seed: int, threads: int, scale: float) -> None:
+@click.option(
+    "--shape",
+    default="plain",
+    show_default=True,
+    type=click.Choice(list(SHAPES)),
+    help="That of one of the bundled pairs.",
+)
+def main(out: Path, seed: int, threads: int, scale: float, shape: str) -> None:
     """Train a target and a DFlash drafter on a synthetic corpus and write both to OUT."""
     try:
-        _build(out, seed=seed, threads=threads, scale=scale)
+        _build(out, seed=seed, threads=threads, scale=scale, shape=SHAPES[shape])
     except DoctorError as error:
         click.echo(str(error), err=True)
         sys.exit(error.exit_code)
 
 
-def _build(out: Path, *, seed: int, threads: int, scale: float) -> None:
+def _build(out: Path, *, seed: int, threads: int, scale: float, shape: PairShape) -> None:
     # Read when torch is loaded. Threads that spin while they wait for each other stall on a busy machine: two
     # of them, beside other work on two cores, were several times slower than two that sleep.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -55,11 +63,10 @@ def _build(out: Path, *, seed: int, threads: int, scale: float) -> None:
         ) from error
     from dflash_doctor.tinypair.build import build_pair
     from dflash_doctor.tinypair.measure import acceptance_table
-    from dflash_doctor.tinypair.shape import Recipe
 
     torch.set_num_threads(threads)
     recipe = Recipe() if scale == 1.0 else Recipe().scaled(scale)
-    built = build_pair(out, recipe=recipe, seed=seed, report=_Lines())
+    built = build_pair(out, shape=shape, recipe=recipe, seed=seed, report=_Lines())
     click.echo(f"{built.folder}\n\n{acceptance_table(built.acceptance)}")
 
 

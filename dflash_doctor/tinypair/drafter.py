@@ -49,6 +49,8 @@ def drafter_config(shape: PairShape) -> DrafterConfig:
         block_size=shape.block_size,
         mask_token_id=shape.mask_token_id,
         target_layer_ids=shape.target_layer_ids,
+        causal=(shape.draft_causal,) * shape.num_draft_layers,
+        windows=(shape.draft_window,) * shape.num_draft_layers,
     )
 
 

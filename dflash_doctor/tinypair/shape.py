@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,13 @@ class PairShape:
     block_size: int = 8
     target_layer_ids: tuple[int, ...] = (1, 3, 4)
     mask_token_id: int = 3
+    draft_window: int | None = None
+    """Keys a drafter's query sees, by distance, in every layer; `None`: all of them.
+
+    One window for all layers: an engine's older runner serves no drafter that mixes them.
+    """
+    draft_causal: bool = False
+    """Whether a slot of the block sees only those before it."""
 
     def target_config(self) -> dict[str, Any]:
         """config.json of the target."""
@@ -38,6 +46,7 @@ class PairShape:
         return {
             "architectures": ["DFlashDraftModel"],
             **self._decoder(self.num_draft_layers),
+            **self._draft_attention(),
             "block_size": self.block_size,
             "num_target_layers": self.num_target_layers,
             "dflash_config": {
@@ -45,6 +54,21 @@ class PairShape:
                 "target_layer_ids": list(self.target_layer_ids),
             },
         }
+
+    def _draft_attention(self) -> dict[str, Any]:
+        """What differs from a plain decoder's attention; empty where nothing does."""
+        if self.draft_window is None and not self.draft_causal:
+            return {}
+        # Named even where it is false: readers take a drafter with windows for a causal one otherwise.
+        changed: dict[str, Any] = {"is_causal": self.draft_causal}
+        if self.draft_window is not None:
+            changed |= {
+                # Without it Transformers drops the window.
+                "use_sliding_window": True,
+                "sliding_window": self.draft_window,
+                "layer_types": ["sliding_attention"] * self.num_draft_layers,
+            }
+        return changed
 
     def _decoder(self, num_layers: int) -> dict[str, Any]:
         return {
@@ -76,6 +100,25 @@ class PairShape:
             "sliding_window": None,
             "layer_types": ["full_attention"] * num_layers,
         }
+
+
+SHAPES: Mapping[str, PairShape] = {
+    "plain": PairShape(),
+    "windowed": PairShape(
+        vocab_size=768,
+        hidden_size=96,
+        intermediate_size=288,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        rope_theta=5e4,
+        num_target_layers=5,
+        num_draft_layers=3,
+        block_size=6,
+        target_layer_ids=(0, 2, 3),
+        draft_window=24,
+    ),
+}
+"""Shapes by name: those of the bundled pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
