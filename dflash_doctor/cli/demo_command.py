@@ -21,7 +21,7 @@ _FIXED = ("target", "draft", "method", "replay")
 def command(
     *, where: bool, config: str | None, as_json: bool, quiet: bool, strict: bool, debug: bool, **given: Any
 ) -> int:
-    """Run the bundled tiny pair on the real engine: no GPU, no network, under a minute."""
+    """Run the bundled tiny pair on the real engine: no GPU, no network, a minute or two."""
     pair = bundled_fixtures() / "tiny_pair"
     if where:
         click.echo(pair)
