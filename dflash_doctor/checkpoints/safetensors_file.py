@@ -67,6 +67,9 @@ class Header:
         return next((item for item in self.placed if item.tensor.name == name), None)
 
 
+_LFS_POINTER = b"version https://git-lfs"
+
+
 def read_header(path: Path) -> Header:
     """The header of a file.
 
@@ -78,6 +81,11 @@ def read_header(path: Path) -> Header:
         prefix = read_some(stream, _LENGTH.size)
         if len(prefix) < _LENGTH.size:
             raise UnfitFileError(f"it has {len(prefix)} bytes, too few for a safetensors file")
+        if prefix == _LFS_POINTER[: _LENGTH.size]:
+            raise UnfitFileError(
+                "it is a Git LFS pointer: the file itself was not downloaded",
+                remedy="fetch it with: git lfs pull",
+            )
         (length,) = _LENGTH.unpack(prefix)
         if length > MAX_HEADER_BYTES:
             raise UnfitFileError(

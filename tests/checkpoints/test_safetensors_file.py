@@ -229,3 +229,10 @@ def test_read_header_when_any_tensors_were_written_then_gives_them_back(
         item.tensor.name: (item.tensor.dtype, list(item.tensor.shape)) for item in read_header(path).placed
     }
     assert found == tensors
+
+
+def test_read_header_when_the_file_is_a_git_lfs_pointer_then_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 17\n")
+    with pytest.raises(UnfitFileError, match="Git LFS pointer"):
+        read_header(path)
